@@ -23,7 +23,7 @@ def results(shown: list[str]) -> list[str]:
 
 
 needs_inductor = pytest.mark.skipif(
-    shutil.which("g++") is None or not hasattr(custom_graph_pass, "CustomPartitionerFn"), reason="inductor needs g++ and PyTorch 2.8"
+    shutil.which("g++") is None or not hasattr(custom_graph_pass, "CustomPartitionerFn"), reason="inductor needs g++ and PyTorch 2.9"
 )
 
 

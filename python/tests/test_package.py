@@ -37,11 +37,47 @@ def test_a_missing_library_is_named() -> None:
     assert last_line(done.stderr).startswith("ImportError: checkmate: /no/such/libcheckmate.so cannot be loaded")
 
 
+def test_a_library_that_the_library_links_is_named_with_what_installs_it(tmp_path: pathlib.Path) -> None:
+    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang-14")
+    if compiler is None:
+        pytest.skip("needs a C compiler")
+    (tmp_path / "empty.c").write_text("int ckm_nothing(void) { return 0; }\n")
+    below, above = tmp_path / "libbelow.so.7", tmp_path / "libabove.so"
+    for built, linked in [(below, []), (above, ["-Wl,--no-as-needed", str(below)])]:
+        subprocess.run([compiler, "-shared", "-fPIC", str(tmp_path / "empty.c"), *linked, f"-Wl,-soname,{built.name}", "-o", str(built)], check=True)
+    below.unlink()
+    said = last_line(run("import checkmate", CHECKMATE_LIBRARY=str(above)).stderr)
+    assert said.startswith(f"ImportError: checkmate: {above} cannot be loaded: libbelow.so.7: ")
+    assert said.endswith("in a checkout, `sh scripts/setup.sh build` installs what it links")
+
+
 def test_a_package_without_its_library_says_how_to_install_it(tmp_path: pathlib.Path) -> None:
     shutil.copytree(SOURCE, tmp_path / "checkmate", ignore=shutil.ignore_patterns("*.so*", "__pycache__"))
     done = run("import checkmate", PYTHONPATH=str(tmp_path), CHECKMATE_LIBRARY="")
     assert last_line(done.stderr).startswith("ImportError: checkmate: libcheckmate.so is missing from the package")
     assert "pip install ./python" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("room", "module", "old", "needs"),
+    [("torch", "torch", "2.5.1+cpu", "PyTorch 2.6"), ("tf2", "tensorflow", "2.15.1", "TensorFlow 2.16")],
+)
+def test_a_framework_that_is_missing_old_or_broken_is_told_apart(tmp_path: pathlib.Path, room: str, module: str, old: str, needs: str) -> None:
+    needs = f"ImportError: checkmate.{room} needs {needs} or newer"
+    stand_in = tmp_path / f"{module}.py"
+    paths = os.pathsep.join([str(tmp_path), str(SOURCE.parent)])
+    done = run(f"import sys; sys.modules['{module}'] = None; import checkmate.{room}")
+    assert last_line(done.stderr).startswith(f"{needs}: pip install {module}")
+    stand_in.write_text(f"__version__ = '{old}'\n")
+    done = run(f"import checkmate.{room}", PYTHONPATH=paths)
+    assert last_line(done.stderr).startswith(f"{needs}, and this is {old}: pip install --upgrade {module}")
+    # A library of its own that does not load, or a package that it needs.
+    stand_in.write_text("raise ImportError('libcudart.so.12: cannot open shared object file')\n")
+    done = run(f"import checkmate.{room}", PYTHONPATH=paths)
+    assert last_line(done.stderr) == f"{needs}, and the one that is installed cannot be imported: libcudart.so.12: cannot open shared object file"
+    stand_in.write_text("import no_such_package\n")
+    done = run(f"import checkmate.{room}", PYTHONPATH=paths)
+    assert last_line(done.stderr) == f"{needs}, and the one that is installed cannot be imported: No module named 'no_such_package'"
 
 
 def test_another_library_is_refused() -> None:

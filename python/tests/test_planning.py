@@ -113,12 +113,13 @@ def test_a_search_stops_close_to_what_is_needed_and_after_so_many_solves(monkeyp
     monkeypatch.setattr(least, "solve", solve)
     needed = graph.memory_floor
     options: Any = SimpleNamespace(strategy="auto", gap=0.0, threads=1, seed=1, progress=None, say=lambda _line: None)
-    for real, most, expected in ((needed, 6, range(1)), (2 * needed, 0, range(1)), (2 * needed, 2, range(1, 3)), (2 * needed, 6, range(3, 7))):
+    for real, most, expected in ((needed, 6, range(1)), (2 * needed, 0, range(1, 3)), (2 * needed, 2, range(1, 3)), (2 * needed, 6, range(3, 7))):
         solves.clear()
         schedule, claim = least.search(graph, options, 0.1, lambda _schedule, real=real: real, most)  # type: ignore[misc]
         assert schedule.verify(graph, needed)
         assert claim.needed_bytes == needed
         assert len(solves) in expected, (real, most)
+        assert most > 0 or sum(solves) <= 0.1  # what the first search has left of its time
 
 
 def test_what_a_little_more_memory_than_the_least_saves(tmp_path: pathlib.Path) -> None:
@@ -172,7 +173,7 @@ def in_order(last: int = 1) -> Schedule:
 
 def test_structure_does_not_depend_on_costs() -> None:
     assert structure.digest(chain()) == structure.digest(chain(7))
-    assert structure.digest(chain()) != structure.digest(chain(), "beside")
+    assert structure.digest(chain()) != structure.digest(chain(), "more")
     assert structure.digest_with_costs(chain()) != structure.digest_with_costs(chain(7))
 
 

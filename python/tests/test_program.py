@@ -64,7 +64,7 @@ def test_statuses_and_streams_are_the_programs(tmp_path: pathlib.Path) -> None:
 @needs_program
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_signals_reach_the_program(tmp_path: pathlib.Path, number: signal.Signals) -> None:
-    """A pipe that is open and to which nobody writes keeps the program waiting."""
+    """An open pipe to which nothing is written keeps the program waiting."""
     os.mkfifo(tmp_path / "graph.json")
     writer = os.open(tmp_path / "graph.json", os.O_RDWR)  # without one it is refused
     with subprocess.Popen([*START, "solve", str(tmp_path / "graph.json"), "--budget", "4"], env=environment(PROGRAM)) as waiting:

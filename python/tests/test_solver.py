@@ -72,7 +72,7 @@ def test_what_a_callback_raises_is_raised_as_it_is(kind: type[BaseException]) ->
 
 
 def test_what_a_signal_handler_raises_ends_the_solve() -> None:
-    """The handler runs while the library computes, for as long as nobody stops it."""
+    """The handler runs while the library computes, which only it can stop."""
 
     def ring(_number: int, _frame: object) -> None:
         raise TimeoutError("enough")
@@ -197,10 +197,41 @@ def test_a_graph_is_a_graph() -> None:
             call()
 
 
-@pytest.mark.parametrize("budget", ["60%", 0.6, None])
-def test_a_budget_is_an_integer(budget: object) -> None:
+@pytest.mark.parametrize("budget", [0.6, None])
+def test_a_budget_is_an_integer_or_a_text(budget: object) -> None:
     graph = chain(3)
     with pytest.raises(TypeError, match="budget must be an integer, not"):
         solve(graph, budget)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="budget must be an integer, not"):
         solve_frontier(graph, [100, budget])  # type: ignore[list-item]
+
+
+def test_budgets_as_people_write_them() -> None:
+    graph = chain(8)
+    peak = Schedule.baseline(graph).simulate(graph).peak_bytes
+    assert solve(graph, "60%").budget_bytes == int(0.6 * peak)
+    assert solve(graph, "60% of activations").budget_bytes == graph.standing_bytes + int(0.6 * (peak - graph.standing_bytes))
+    assert solve(graph, "4G").budget_bytes == 4 * 10**9
+    assert solve(graph, "1KiB").budget_bytes == 1024
+    assert solve(graph, "h100").budget_bytes == 80 * 10**9
+    assert solve(graph, "auto").budget_bytes > 10**6
+    least = solve(graph, "min", time_limit=10)
+    assert (least.status, least.budget_bytes, least.cost) == ("optimal", 4, 38)
+    assert [s.budget_bytes for s in solve_frontier(graph, ["100%", "60%", 5])] == [peak, int(0.6 * peak), 5]
+    for wrong in ("60 of it", "Xeon", "-4G", "0%"):
+        with pytest.raises(ValueError, match=r"size|positive"):
+            solve(graph, wrong)
+
+
+def test_a_frontier_near_the_least() -> None:
+    graph = chain(40)
+    least = min_budget(graph, time_limit=5).budget_bytes
+    found = list(frontier(graph, points="near-min", time_limit=1))
+    assert [s.budget_bytes for s in found] == sorted(
+        {min(found[0].baseline_peak_bytes, least * p // 100) for p in (100, 101, 102, 105, 110, 120, 135, 150, 200)}, reverse=True
+    )
+    assert all(s.schedule is not None for s in found)
+    assert found[-1].budget_bytes == least
+    assert (found[-1].cost or 0) > (found[0].cost or 0)
+    with pytest.raises(ValueError, match="near-min"):
+        list(frontier(graph, points="near"))

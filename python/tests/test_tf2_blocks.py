@@ -106,7 +106,7 @@ def test_operators_give_the_same_bits_by_blocks(kind: str) -> None:
 
 
 def test_what_was_read_before_stays_as_it_was() -> None:
-    """Nobody's tensor is written over: what holds it keeps the old numbers."""
+    """No referenced tensor is overwritten: its holder keeps the old numbers."""
     variable, gradient = keras.Variable(special(1)), special(3)
     found = traced(MAKE["momentum"](), variable, gradient)
     sequence = found.lowered.sequence(Schedule.baseline(found.graph))

@@ -46,7 +46,7 @@ def test_the_graph_counts_what_an_update_takes(make: Any) -> None:
 
 
 @dataclass
-class Beside:
+class Step:
     """A graph whose runs take some bytes more than it says, as TensorFlow's may."""
 
     graph: Graph
@@ -58,14 +58,14 @@ class Beside:
         return schedule.simulate(self.graph).peak_bytes + self.more
 
 
-def beside(more: int) -> Any:
+def step_with(more: int) -> Any:
     graph = chain(8)
     exact = lower.Lowered(None, graph, [], {}, over_bytes=0, held_bytes=0)  # type: ignore[arg-type]
-    return Beside(graph, more, planner.Options("min", time_limit=5, gap=0.0, cache=False), exact)
+    return Step(graph, more, planner.Options("min", time_limit=5, gap=0.0, cache=False), exact)
 
 
 def test_the_bound_is_one_of_the_budget() -> None:
-    step = beside(more=1)
+    step = step_with(more=1)
     fit = planner._fit(step, 6)
     cost, bound = fit.schedule.simulate(step.graph).cost, fit.claim.bound_for(step.graph, 6)
     within = solve(step.graph, 6, time_limit=5).require().cost
@@ -74,7 +74,7 @@ def test_the_bound_is_one_of_the_budget() -> None:
 
 
 def test_a_proof_for_a_lowered_target_is_none_for_the_budget() -> None:
-    step = beside(more=2)
+    step = step_with(more=2)
     least = min_budget(step.graph, time_limit=5).budget_bytes
     with pytest.raises(c2.InfeasibleError, match=r"^no schedule was found within") as caught:
         planner._fit_or_say(step, least + 1, 100, "step")
@@ -86,7 +86,7 @@ def test_a_proof_for_a_lowered_target_is_none_for_the_budget() -> None:
 
 
 def test_what_the_graph_counts_too_much_is_no_proof() -> None:
-    step = beside(more=0)
+    step = step_with(more=0)
     least = min_budget(step.graph, time_limit=5).budget_bytes
     step.lowered.over_bytes = 1
     with pytest.raises(c2.InfeasibleError, match=r"^no schedule was found within") as caught:
@@ -99,7 +99,7 @@ def test_what_the_graph_counts_too_much_is_no_proof() -> None:
 
 
 def test_bytes_are_no_bound_of_the_cost() -> None:
-    step = beside(more=0)
+    step = step_with(more=0)
     fit = planner._least(step)
     assert fit.claim.bound_cost is None and 0 < fit.claim.needed_bytes <= fit.peak_bytes
     cheapest = planner._cheapest(step, fit.peak_bytes, fit)
@@ -107,7 +107,7 @@ def test_bytes_are_no_bound_of_the_cost() -> None:
 
 
 def test_what_is_found_no_cheaper_has_the_bound_of_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
-    step = beside(more=0)
+    step = step_with(more=0)
     fit = planner._least(step)
     monkeypatch.setattr(planner, "_solved", lambda graph, limit, _options, start: (start, Claim.of(graph, solve(graph, limit)), "solver"))
     cheapest = planner._cheapest(step, fit.peak_bytes, fit)

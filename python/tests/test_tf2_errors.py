@@ -89,6 +89,8 @@ def test_budgets_that_are_none(budget: Any, kind: type[Exception], text: str) ->
 def test_options_that_are_none() -> None:
     with pytest.raises(TypeError, match=r"unknown option colour; there are .*time_limit"):
         c2.function(lambda x: x, "100%", colour="red")
+    with pytest.raises(c2.UnsupportedError, match=r"offload= is an option of checkmate.torch"):
+        c2.function(lambda x: x, "100%", offload="red")
     with pytest.raises(ValueError, match='costs must be "measure" or "estimate"'):
         c2.keras(small(), costs="guess")
     with pytest.raises(ValueError, match="fixed_bytes must not be negative"):
@@ -341,7 +343,7 @@ import sys
 class Refuse:
     def find_spec(self, name, path=None, target=None):
         if name.split(".")[0] == "tensorflow":
-            raise ImportError("No module named 'tensorflow'")
+            raise ModuleNotFoundError("No module named 'tensorflow'", name="tensorflow")
 sys.meta_path.insert(0, Refuse())
 import checkmate.tf2
 """

@@ -240,7 +240,7 @@ def test_control_flow_runs_once() -> None:
 
 @pytest.mark.parametrize("kind", ("cond", "while"))
 def test_gradients_through_control_flow_are_refused(kind: str) -> None:
-    """TensorFlow keeps lists of tensors for them, whose bytes nobody knows."""
+    """TensorFlow keeps lists of tensors for them, whose bytes are unknown."""
     variables = weights()
 
     def between(x: Any, i: int) -> Any:

@@ -192,7 +192,7 @@ def test_progress_is_told_a_second_apart(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_a_plan_is_solved_once(monkeypatch: pytest.MonkeyPatch) -> None:
     searching(monkeypatch, [solution(TOTAL)])
-    assert not planner.plan_cache.directory(planner.FRONT).exists()  # nobody asked for it to be kept
+    assert not planner.plan_cache.directory(planner.FRONT).exists()  # caching was not requested
     first, asked, _said = searching(monkeypatch, [solution(TOTAL)], cache=True)
     again, none, _said = searching(monkeypatch, [], cache=True)
     assert len(asked) == 1 and not none

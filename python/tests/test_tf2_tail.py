@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where updates run, and what oneDNN keeps beside pooling."""
+"""Where updates run, and what oneDNN keeps for pooling."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from models import MODELS, make  # noqa: E402
 
 import checkmate  # noqa: E402
 import checkmate.torch as ct  # noqa: E402
-from checkmate.torch import meter  # noqa: E402
+from checkmate.torch.memory import meter  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -69,7 +69,7 @@ def test_same_results_within_the_budget(name: str) -> None:
     assert plan.peak_bytes <= plan.budget_bytes == plan.baseline_peak_bytes * 65 // 100
     measured = meter.peak_bytes(lambda: compiled(*inputs).backward(), model, inputs)
     assert measured <= plan.budget_bytes
-    # Kernels may need less beside their operands in a step than they did when they were measured apart, never more.
+    # Kernels may need less workspace in a step than they did when they were measured separately, never more.
     assert 0.95 * plan.peak_bytes <= measured <= plan.peak_bytes + 64
 
 

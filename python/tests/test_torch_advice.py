@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import copy
+import importlib.util
+import pathlib
 import re
 import warnings
 from collections.abc import Callable, Iterator
@@ -13,7 +15,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed", minversion="2.8")
 
-from steps import FAST  # noqa: E402
+from steps import FAST, Model  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
@@ -167,6 +169,11 @@ def test_an_average_of_all_batches() -> None:
     as_in_eager_mode(Averaging(0.1), x, times=2)
 
 
+def doubled_if_few(x: torch.Tensor) -> torch.Tensor:
+    few = x.shape[0] < 4 and x.shape[1] > 0
+    return x * 2 if few else x
+
+
 class Selecting(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -174,15 +181,31 @@ class Selecting(nn.Module):
 
     def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         x = self.first(x)[mask]
-        return self.second(x if x.shape[0] > 3 else x * 2).square().mean()
+        return self.second(doubled_if_few(x)).square().mean()
 
 
 def test_a_size_that_depends_on_data() -> None:
     inputs = torch.randn(16, 8), torch.arange(16) < 7
     text = refusal(Selecting(), *inputs)
-    line = Selecting.forward.__code__.co_firstlineno + 2
+    line = Selecting.forward.__code__.co_firstlineno + 1  # where it is made, not where PyTorch's tracing needs it
     assert f"a size that depends on data, such as how many elements a mask selects ({__file__}:{line})" in text
     try_what_it_says(text, Selecting(), *inputs)
+
+
+def test_a_line_of_a_library(tmp_path: pathlib.Path) -> None:
+    """The user's own line that led there is named with it, and the way that works."""
+    file = tmp_path / "site-packages" / "helpers.py"
+    file.parent.mkdir()
+    file.write_text("def selected(x, mask):\n    return x[mask]\n")
+    made = importlib.util.spec_from_file_location("helpers", file)
+    helpers = importlib.util.module_from_spec(made)
+    made.loader.exec_module(helpers)
+    model = Model(lambda m, x, mask: m.layer(helpers.selected(x, mask)).square().mean(), layer=nn.Linear(8, 8))
+    inputs = torch.randn(16, 8), torch.arange(16) < 7
+    text = refusal(model, *inputs)
+    line = test_a_line_of_a_library.__code__.co_firstlineno + 8
+    assert f"({file}:2, from {__file__}:{line})" in text
+    try_what_it_says(text, model, *inputs)
 
 
 def test_a_ctc_loss_inside() -> None:

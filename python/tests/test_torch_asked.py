@@ -108,9 +108,9 @@ def test_parts_that_ask_are_compared_in_the_second_step() -> None:
 
 
 def test_without_room_for_another_forward_pass_nothing_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    from checkmate.torch import asked
+    from checkmate.torch.run import is_compiling
 
-    monkeypatch.setattr(asked, "_forward_bytes", lambda plan: plan.budget_bytes + 1)
+    monkeypatch.setattr(is_compiling, "_forward_bytes", lambda plan: plan.budget_bytes + 1)
     assert steps(Model(other_values, a=nn.Linear(16, 32))) == []
 
 
@@ -121,7 +121,7 @@ def test_the_forward_pass_without_saving_is_predicted() -> None:
     sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "bench" / "torch"))
     import physical
 
-    from checkmate.torch import asked
+    from checkmate.torch.run import is_compiling
 
     layers = [layer for _ in range(4) for layer in (nn.Linear(64, 64), nn.ReLU())]
     model = Model(lambda m, x: m.net(x).square().mean(), net=nn.Sequential(*layers))
@@ -131,4 +131,4 @@ def test_the_forward_pass_without_saving_is_predicted() -> None:
     with torch.no_grad():
         measured = physical.held_bytes(model, [x]) + physical.allocator_peak(lambda: model(x))
     (plan,) = ct.plans(compiled)
-    assert measured <= asked._forward_bytes(plan) < plan.peak_bytes
+    assert measured <= is_compiling._forward_bytes(plan) < plan.peak_bytes

@@ -13,7 +13,7 @@ import pytest
 
 BENCH = pathlib.Path(__file__).parents[2] / "bench"
 if not BENCH.is_dir():
-    pytest.skip("bench/ is not beside this package", allow_module_level=True)
+    pytest.skip("bench/ is not next to this package", allow_module_level=True)
 
 
 def without_torch(folder: pathlib.Path, *arguments: str) -> subprocess.CompletedProcess[str]:

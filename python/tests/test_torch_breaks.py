@@ -16,7 +16,8 @@ from steps import FAST, Model, gradients  # noqa: E402
 
 import checkmate  # noqa: E402
 import checkmate.torch as ct  # noqa: E402
-from checkmate.torch import devices, meter  # noqa: E402
+from checkmate.torch.fx import devices  # noqa: E402
+from checkmate.torch.memory import meter  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -72,7 +73,9 @@ def test_graphs_of_a_broken_model_share_the_budget(parts: int) -> None:
 
 def test_a_part_that_does_not_fit_is_named() -> None:
     model, x = Broken(), torch.randn(2048, 64)
-    with pytest.raises(checkmate.InfeasibleError, match=r"graph \d of the model, beside which .* held: .*no.*fit.* is enough for this part, while"):
+    with pytest.raises(
+        checkmate.InfeasibleError, match=r"graph \d of the model, while .* bytes are held: .*no.*fit.* is enough for this part, while"
+    ):
         ct.compile(model, "2MB", graph_breaks="split", **FAST)(x)
 
 
@@ -167,7 +170,7 @@ SHARED: dict[str, Any] = {
 
 @pytest.mark.parametrize("kind", SHARED)
 def test_a_part_without_a_backward_pass_whose_outputs_go_on(kind: str) -> None:
-    """Its outputs were taken off what the next part is planned beside, though nobody had counted them."""
+    """Its outputs were taken off what is held while the next part runs, though they had never been counted."""
     torch._dynamo.reset()
 
     def run(self: Any, x: Any) -> Any:

@@ -14,7 +14,7 @@ from steps import FAST, Model, difference, needs_inductor, trace  # noqa: E402
 from torch import fx, nn  # noqa: E402
 
 import checkmate.torch as ct  # noqa: E402
-from checkmate.torch import effects  # noqa: E402
+from checkmate.torch.fx import effects  # noqa: E402
 
 GOOD, BAD = torch.ones(4, dtype=torch.long), torch.tensor([1, 1, 2, 1])
 

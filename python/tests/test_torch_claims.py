@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed", minversi
 
 import checkmate  # noqa: E402
 import checkmate.torch as ct  # noqa: E402
-from checkmate.torch import fit, fit_least  # noqa: E402
+from checkmate.torch.plan import fit, fit_least  # noqa: E402
 
 OPTIONS: dict[str, Any] = {"time_limit": 2, "costs": "estimate", "cache": False, "gap": 0.0}
 
@@ -69,7 +69,7 @@ def test_a_proof_for_less_is_none_for_the_budget(planned: Callable[..., ct.Plan]
 
 
 def test_room_left_for_states_of_generators_is_named(planned: Callable[..., ct.Plan], monkeypatch: pytest.MonkeyPatch) -> None:
-    from checkmate.torch import fit_within
+    from checkmate.torch.plan import fit_within
 
     whole = planned("100%")
     middle = (whole.floor_bytes + whole.peak_bytes) // 2
@@ -79,7 +79,7 @@ def test_room_left_for_states_of_generators_is_named(planned: Callable[..., ct.P
 
 
 def test_of_measured_bytes_nothing_is_proven(planned: Callable[..., ct.Plan]) -> None:
-    inductor = pytest.importorskip("checkmate.torch.inductor", exc_type=ImportError)
+    inductor = pytest.importorskip("checkmate.torch.run.inductor", exc_type=ImportError)
     whole = planned("100%")
     some = planned((whole.floor_bytes + whole.peak_bytes) // 2)
     assert some.bound is not None and some.cost > some.baseline_cost

@@ -13,7 +13,7 @@ from steps import FAST, Model, difference, trace  # noqa: E402
 from torch import nn  # noqa: E402
 
 import checkmate.torch as ct  # noqa: E402
-from checkmate.torch import meter  # noqa: E402
+from checkmate.torch.memory import meter  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -54,7 +54,7 @@ def outputs(self: Any, x: Any) -> Any:
 
 
 def updated(self: Any, x: Any) -> Any:
-    """What a buffer was, and what it becomes; planning copies it once more."""
+    """What a buffer was, and what it becomes. PyTorch's tracing copies it once more, but not in 2.8."""
     before = self.count.clone()
     self.count.add_(1)
     return (self.layer(x) * before).sum() + self.count.sum()
@@ -64,7 +64,9 @@ def of_a_parameter(self: Any, x: Any) -> Any:
     return (x @ self.layer.weight.clone()).tanh().sum()
 
 
-@pytest.mark.parametrize(("function", "stay"), [(parts_of_a_copy, 1), (outputs, 1), (updated, 2), (of_a_parameter, 1)])
+@pytest.mark.parametrize(
+    ("function", "stay"), [(parts_of_a_copy, 1), (outputs, 1), (updated, 1 if torch.__version__ < "2.9" else 2), (of_a_parameter, 1)]
+)
 def test_copies_that_matter_stay(function: Any, stay: int) -> None:
     model, x = Model(function, layer=nn.Linear(8, 8), count=torch.ones(8)), torch.randn(4, 8, requires_grad=True)
     compiled = ct.compile(model, "100%", **FAST)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import operator
 import time
 from typing import Any
 
@@ -13,7 +14,8 @@ torch = pytest.importorskip("torch")
 from torch import fx  # noqa: E402
 
 import checkmate.torch as ct  # noqa: E402
-from checkmate.torch import cost, meter  # noqa: E402
+from checkmate.torch.cost import cost  # noqa: E402
+from checkmate.torch.memory import meter  # noqa: E402
 
 
 def call(target: Any, *shapes: tuple[int, ...]) -> fx.Node:
@@ -111,6 +113,32 @@ def test_a_slow_meter_leaves_time_for_the_runs(monkeypatch: pytest.MonkeyPatch) 
     assert len(ran) == 7
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_a_batch_norm_in_mixed_precision_is_measured(dtype: Any) -> None:
+    """Its backward pass allocates its first result twice. Tracing tells that its statistics are in half precision; they are not."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    forward, backward = torch.ops.aten._native_batch_norm_legit_functional.default, torch.ops.aten.native_batch_norm_backward.default
+    graph = fx.Graph()
+
+    def node(target: Any, *args: Any) -> fx.Node:
+        made = graph.call_function(target, args) if target is not None else graph.placeholder("x")
+        made.meta["val"] = args[0] if target is None else target(*fx.map_arg(args, lambda n: n.meta["val"]))
+        return made
+
+    with FakeTensorMode():
+        x, weight, bias, mean, var = (node(None, torch.empty(8, 32, 16, 16, dtype=dtype)), *(node(None, torch.empty(32)) for _ in range(4)))
+        norm = node(forward, x, weight, bias, mean, var, True, 0.1, 1e-5)
+        saved = [node(torch.ops.aten.detach.default, node(operator.getitem, norm, i)) for i in (1, 2)]
+        last = node(backward, x, x, weight, None, None, *saved, True, 1e-5, [True, True, True])
+    with cost._outside_of_tracing():
+        _nanoseconds, workspace, *outputs = cost._measured(last, 1)
+    real = torch.ones(8, 32, 16, 16, dtype=dtype)
+    given = (real, real, torch.ones(32), None, None, torch.zeros(32), torch.ones(32), True, 1e-5, [True, True, True])
+    assert outputs == [t.nbytes for t in backward(*given)]
+    assert workspace == meter.allocated(lambda: backward(*given), torch.device("cpu")) - sum(outputs) > 0
+
+
 def test_operands_are_random_to_the_last_element() -> None:
     for shape in ((3,), (1 << 16,), ((1 << 16) * 2 + 5,)):
         x = cost._random(torch.empty(shape))
@@ -131,3 +159,38 @@ def test_a_profile_that_is_running_is_left_alone() -> None:
             meter.allocated(calls, torch.device("cpu"))
         calls()
     assert any(event.key == "aten::exp" for event in profile.key_averages())
+
+
+@torch.library.custom_op("checkmate_tests::positive", mutates_args=())
+def positive(x: torch.Tensor) -> torch.Tensor:
+    if not bool((x > 0).all()):
+        raise RuntimeError("an operand must be positive")
+    return x.sqrt()
+
+
+positive.register_fake(torch.empty_like)
+positive.register_autograd(
+    lambda ctx, grad: 0.5 * grad / ctx.saved_tensors[0], setup_context=lambda ctx, inputs, output: ctx.save_for_backward(output)
+)
+
+
+def test_a_call_that_cannot_be_measured_is_named() -> None:
+    """Nothing is counted of what it takes inside, so that a budget may be exceeded by it: that is said, once."""
+
+    class Model(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = torch.nn.Linear(16, 16)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            y: torch.Tensor = positive(self.linear(x).exp())
+            return positive(y + 1.0).sum()
+
+    model, x = Model(), torch.randn(4, 16)
+    expected = model(x)
+    compiled = ct.compile(model, "100%", time_limit=1)
+    with pytest.warns(RuntimeWarning, match=r"checkmate_tests\.positive.*its time is estimated, and no memory inside of it is counted") as seen:
+        loss = compiled(x)
+    loss.backward()
+    assert torch.equal(loss, expected)
+    assert len([w for w in seen if "is estimated" in str(w.message)]) == 1

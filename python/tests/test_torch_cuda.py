@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed", minversi
 from models import make  # noqa: E402
 
 import checkmate.torch as ct  # noqa: E402
-from checkmate.torch import meter  # noqa: E402
+from checkmate.torch.memory import meter  # noqa: E402
 
 if not torch.cuda.is_available():
     pytest.skip("no GPU", allow_module_level=True)

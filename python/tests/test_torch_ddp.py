@@ -24,7 +24,9 @@ from torch.nn.parallel import DistributedDataParallel  # noqa: E402
 
 import checkmate.torch as ct  # noqa: E402
 from checkmate import CheckmateError  # noqa: E402
-from checkmate.torch import compiler, meeting, meter  # noqa: E402
+from checkmate.torch import compiler  # noqa: E402
+from checkmate.torch.distributed import rendezvous  # noqa: E402
+from checkmate.torch.memory import meter  # noqa: E402
 
 pytestmark = pytest.mark.skipif(not dist.is_available() or not dist.is_gloo_available(), reason="this PyTorch has no gloo")
 
@@ -134,8 +136,8 @@ def _accumulate(rank: int, port: int, folder: str) -> None:
                 return default_hooks.allreduce_hook(state, bucket)
 
             ddp.register_comm_hook(None, hook)
-            beside = batches[1].nbytes
-            call = ct.compile(ddp, "70%", accumulate=True, fixed_bytes=beside, time_limit=2, cache=False) if planned else ddp
+            fixed = batches[1].nbytes
+            call = ct.compile(ddp, "70%", accumulate=True, fixed_bytes=fixed, time_limit=2, cache=False) if planned else ddp
 
             def step() -> None:
                 model.zero_grad(set_to_none=True)
@@ -212,7 +214,7 @@ def test_a_budget_that_fits_in_one_process_only_is_an_error_in_both(tmp_path: pa
 
 def _at_other_moments(rank: int) -> dict[str, Any]:
     """The first process has a plan already when they come to the first step, and later needs another one."""
-    meeting.ALIVE = 300.0
+    rendezvous.ALIVE = 300.0
     model = _Model(False)
     call = ct.compile(DistributedDataParallel(model), "100%", time_limit=0.5, cache=False)
     x, begin = torch.randn(ROWS, WIDTH), time.monotonic()
@@ -230,7 +232,7 @@ def test_nobody_waits_for_a_process_that_has_nothing_to_plan(tmp_path: pathlib.P
 
 
 def _falls_back(rank: int) -> str:
-    """What one process cannot plan runs as it is, beside the plan of the other."""
+    """What one process cannot plan runs as it is, next to the plan of the other."""
     call = ct.compile(DistributedDataParallel(_Model(False)), "100%", time_limit=0.5, cache=False, fallback="eager")
     if rank == 1:
         compiler.plan = _unsupported  # type: ignore[assignment]
@@ -252,7 +254,7 @@ def test_a_fallback_is_no_error_in_the_others(tmp_path: pathlib.Path) -> None:
 
 def _dies(rank: int, when: str) -> dict[str, Any]:
     """The second process ends before it plans, while it plans, or between two steps."""
-    meeting.ALIVE = 3.0
+    rendezvous.ALIVE = 3.0
     call = ct.compile(DistributedDataParallel(_Model(False)), "100%", time_limit=0.5, cache=False)
     if when == "step":
         call(torch.randn(ROWS, WIDTH)).backward()

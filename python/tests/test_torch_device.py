@@ -23,7 +23,9 @@ from torch.nn import functional  # noqa: E402
 import checkmate  # noqa: E402
 import checkmate.torch as ct  # noqa: E402
 from checkmate.planning import device as models  # noqa: E402
-from checkmate.torch import attention, predicted  # noqa: E402
+from checkmate.planning import frontier as shown  # noqa: E402
+from checkmate.torch.predict import absent_device  # noqa: E402
+from checkmate.torch.rewrite import attention  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -147,6 +149,10 @@ def test_a_language_model_on_meta() -> None:
     optimizer = torch.optim.AdamW(model.parameters())
     found = ct.explain(model, {"input_ids": ids, "labels": ids}, optimizer=optimizer, device="H100", budgets=3, time_limit=2.0, show=None)
     assert "flash attention (3 calls)" in found.notes[-1]
+    link, step = models.find("H100").link, found.ways[0].cost / 1e9
+    assert link is not None and link.out_bytes_per_s > 4e10
+    carried = next(note for note in found.notes if "that a step computes" in note)
+    assert f"{shown.size(int(link.out_bytes_per_s * step))} out" in carried and f"{shown.size(found.baseline_peak_bytes)} are in memory" in carried
     weights = sum(p.numel() * 2 for p in model.parameters())
     assert found.graph.fixed_bytes >= 2 * weights
     assert found.baseline_peak_bytes > 4 * weights
@@ -422,7 +428,7 @@ def test_the_context_is_left() -> None:
     with pytest.raises(checkmate.CheckmateError):
         explain(model, torch.randn(8, 251))
     assert all(a is b for a, b in zip(model.parameters(), parameters, strict=True))
-    with predicted.bytes_of(None):
+    with absent_device.bytes_of(None):
         assert any(t.bytes % 512 for t in ct.explain(model, (torch.randn(3, 250),), costs="estimate", show=None, budgets=1).graph.tensors)
 
 

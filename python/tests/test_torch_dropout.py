@@ -16,8 +16,11 @@ from torch.nn import functional  # noqa: E402
 from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts  # noqa: E402
 
 import checkmate.torch as ct  # noqa: E402
-from checkmate.torch import compiler, dropout, peak, random_state  # noqa: E402
-from checkmate.torch.partition import Halves  # noqa: E402
+from checkmate.torch import compiler  # noqa: E402
+from checkmate.torch.fx import random_state  # noqa: E402
+from checkmate.torch.fx.partition import Halves  # noqa: E402
+from checkmate.torch.memory import peak  # noqa: E402
+from checkmate.torch.rewrite import dropout  # noqa: E402
 
 aten = torch.ops.aten
 

@@ -23,7 +23,8 @@ from torch.nn import functional  # noqa: E402
 
 import checkmate  # noqa: E402
 import checkmate.torch as ct  # noqa: E402
-from checkmate.torch import ranges, solving  # noqa: E402
+from checkmate.torch.memory import ranges  # noqa: E402
+from checkmate.torch.plan import solving  # noqa: E402
 
 
 @pytest.fixture(autouse=True)

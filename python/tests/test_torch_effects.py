@@ -14,7 +14,7 @@ from steps import Model, difference, trace  # noqa: E402
 from torch import fx, library, nn  # noqa: E402
 
 import checkmate.torch as ct  # noqa: E402
-from checkmate.torch import effects  # noqa: E402
+from checkmate.torch.fx import effects  # noqa: E402
 
 ROWS, WIDTH, LAYERS, STEPS = 256, 32, 6, 2
 RUNS: list[str] = []

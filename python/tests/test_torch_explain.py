@@ -19,7 +19,7 @@ from steps import FAST, results  # noqa: E402
 import checkmate  # noqa: E402
 import checkmate.torch as ct  # noqa: E402
 from checkmate.planning import figure  # noqa: E402
-from checkmate.schedule import COVERED  # noqa: E402
+from checkmate.schedule import BOUND_CLASSES, COVERED  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -70,9 +70,8 @@ def test_the_drawing_is_of_steps(tmp_path: pathlib.Path) -> None:
     assert [line.split()[1:] for line in str(shown).splitlines()[-1:]] == [["none", "fits"]]
     assert "% all" in str(shown) or "% in order" in str(shown), "a bound says what it covers"
     shown.plot(tmp_path / "f.svg")
-    covers = {COVERED[s.bound_covers] for s in solutions if s.cost is not None}
-    assert len(covers) == 1, covers
-    assert f"proven: no {covers.pop()} costs less" in (tmp_path / "f.svg").read_text()
+    narrowest = max((s.bound_covers for s in solutions if s.cost is not None), key=BOUND_CLASSES.index)
+    assert f"proven: no {COVERED[narrowest]} costs less" in (tmp_path / "f.svg").read_text()
     drawn = xml.etree.ElementTree.parse(tmp_path / "f.svg").getroot()
     found, proven = (path.attrib["d"] for path in drawn.findall("{http://www.w3.org/2000/svg}path"))
     assert found.split(",")[0] == proven.split(",")[0], "both start at the least budget that something fits"
@@ -130,3 +129,19 @@ def test_explain_advises_only_what_it_offers() -> None:
     with pytest.raises(ct.UnsupportedError, match="cannot be traced") as caught:
         ct.explain(Untraceable(), (torch.randn(4, 8),), show=None, **FAST)
     assert "fallback" not in str(caught.value)
+
+
+def test_explain_near_the_least() -> None:
+    """The curve where one more megabyte saves the most: from the least to twice it, dearer the less memory there is."""
+    model, inputs = make("perceptron")
+    found = ct.explain(model, inputs, budgets="near-min", show=None, **FAST)
+    budgets = [s.budget_bytes for s in found.solutions]
+    least = budgets[-1]
+    assert budgets == sorted({min(found.baseline_peak_bytes, least * p // 100) for p in (100, 101, 102, 105, 110, 120, 135, 150, 200)}, reverse=True)
+    assert least < found.baseline_peak_bytes
+    assert all(s.schedule is not None for s in found.solutions)
+    costs = [s.cost or 0 for s in found.solutions]
+    assert costs == sorted(costs)
+    for wrong in ("near-max", 0, 2.5):
+        with pytest.raises(ValueError, match="an integer, at least 1, or 'near-min'"):
+            ct.explain(model, inputs, budgets=wrong, show=None, **FAST)

@@ -131,7 +131,7 @@ class Blocks(nn.Module):
 
 
 def test_parts_that_share_their_code_count_what_is_held_where_they_run() -> None:
-    """The graphs of the second block serve the third and the fourth as well, beside which more is held."""
+    """The graphs of the second block serve the third and the fourth as well, while more is held."""
     torch.manual_seed(0)
     model, x = Blocks(), torch.randn(2048, 64)
     expected = gradients(model, model, x)
@@ -142,7 +142,8 @@ def test_parts_that_share_their_code_count_what_is_held_where_they_run() -> None
     torch._dynamo.reset()
     limit = peak * 110 // 100
     compiled = ct.compile(model, limit, graph_breaks="split", **FAST)
-    found = gradients(model, compiled, x)
+    with pytest.warns(RuntimeWarning, match="a function cannot be traced.* is not planned.* what it computes"):
+        found = gradients(model, compiled, x)
     assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
     plans = ct.plans(compiled)
     assert [p.held_bytes for p in plans] == sorted({p.held_bytes for p in plans})
@@ -195,4 +196,20 @@ def test_experts_that_data_chooses_run_between_planned_parts() -> None:
     said = [str(w.message) for w in caught if w.category is RuntimeWarning]
     assert len(said) == 1
     assert "more shapes than PyTorch compiles for" in said[0]
-    assert "the budget does not hold for what they compute" in said[0]
+    assert "the budget does not hold for what it computes" in said[0]
+
+
+def test_what_an_error_in_a_later_part_names_works() -> None:
+    def forward(m: Any, x: Any) -> Any:
+        hidden = torch.tanh(m.a(x))
+        torch._dynamo.graph_break()
+        return hidden.sum() + nn.functional.embedding(torch.zeros(3, dtype=torch.long), m.a.weight, sparse=True).sum()
+
+    model = Model(forward, a=nn.Linear(8, 8))
+    for fallback in ("error", "eager"):
+        torch._dynamo.reset()
+        with pytest.raises(ct.UnsupportedError, match='fallback="eager" without graph_breaks="split" runs it'):
+            ct.compile(model, "1GiB", graph_breaks="split", fallback=fallback, **FAST)(torch.randn(4, 8))
+    torch._dynamo.reset()
+    with pytest.warns(RuntimeWarning, match="the model runs without a budget"):
+        assert ct.compile(model, "1GiB", fallback="eager", **FAST)(torch.randn(4, 8)).requires_grad

@@ -18,11 +18,11 @@ from graphs import chain  # noqa: E402
 import checkmate  # noqa: E402
 from checkmate.planning import least  # noqa: E402
 from checkmate.planning.claim import NOTHING, Claim  # noqa: E402
-from checkmate.torch import fit as fits  # noqa: E402
-from checkmate.torch import fit_least, fit_stage, fit_within, solving  # noqa: E402
+from checkmate.torch.plan import fit as fits  # noqa: E402
+from checkmate.torch.plan import fit_least, fit_stage, fit_within, solving  # noqa: E402
 
 GRAPH = chain(3)
-MODEL: Any = SimpleNamespace(graph=GRAPH, ops=[], input_bytes=20, loss=SimpleNamespace(kept=2, more=3))
+MODEL: Any = SimpleNamespace(graph=GRAPH, ops=[], input_bytes=20, store=None, loss=SimpleNamespace(kept=2, more=3))
 
 
 def impossible(largest: int = 0, covers: str = "any") -> checkmate.InfeasibleError:
@@ -72,7 +72,7 @@ class Solver:
 def within(monkeypatch: pytest.MonkeyPatch, answers: dict[int, Any], room: int = 0) -> tuple[fits.Fit, Solver]:
     solver = Solver(answers)
     monkeypatch.setattr(fit_within, "_room_for_states", lambda _model, _limit: room)
-    monkeypatch.setattr(fit_within, "gathers", solver)
+    monkeypatch.setattr(fit_within, "gather_limit", solver)
     monkeypatch.setattr(fit_within, "run", solver.run)
     return fit_within.fit_within(MODEL, 1000, traced()), solver
 
@@ -118,7 +118,7 @@ def test_a_stage_has_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_room_for_states(monkeypatch: pytest.MonkeyPatch) -> None:
-    model: Any = SimpleNamespace(graph=GRAPH, ops=[SimpleNamespace(node=n) for n in ("random", None, "not", "random")])
+    model: Any = SimpleNamespace(graph=GRAPH, store=None, ops=[SimpleNamespace(node=n) for n in ("random", None, "not", "random")])
     monkeypatch.setattr(fit_within.effects, "is_random", lambda node: node == "random")
     monkeypatch.setattr(fit_within.random_state, "state_bytes", lambda _node: 5)
     monkeypatch.setattr(fit_within.Schedule, "baseline", lambda _graph: schedule(peak=1001))
@@ -166,9 +166,10 @@ def or_say(
         return smallest
 
     monkeypatch.setattr(fit_within, "fit_within", fit_at)
-    monkeypatch.setattr(fit_within.named, "recall", lambda graph, front, on_disk: known)
+    monkeypatch.setattr(fit_within.named, "known", lambda graph, front, on_disk: [] if known is None else [known])
+    monkeypatch.setattr(fit_within.named, "found", lambda graph, found, front: None)
     monkeypatch.setattr(fit_within.named, "remember", lambda graph, found, front, on_disk: None)
-    monkeypatch.setattr(fit_within.gathers, "limit_of", lambda _model, _options: calls)
+    monkeypatch.setattr(fit_within.gather_limit, "limit_of", lambda _model, _options: calls)
     monkeypatch.setattr(fit_within, "as_given", lambda _model, found, _traced, limit: made(found.peak))
     monkeypatch.setattr(fit_within, "least_of_all", least_of_all)
     monkeypatch.setattr(fit_within, "cheapest", lambda _model, limit, _traced, fit: made(limit, cost=dearer, solved=fit.peak_bytes))
@@ -217,7 +218,7 @@ def test_what_an_error_says(monkeypatch: pytest.MonkeyPatch, failed: Any, needed
 
 def cheapest(monkeypatch: pytest.MonkeyPatch, answers: dict[int, Any], last: int = 800) -> tuple[fits.Fit, Solver]:
     solver = Solver(answers)
-    monkeypatch.setattr(fit_least, "gathers", solver)
+    monkeypatch.setattr(fit_least, "gather_limit", solver)
     monkeypatch.setattr(fit_least, "run", solver.run)
     return fit_least.cheapest(MODEL, 1000, traced(), made(790, claim("least"), solved=last)), solver
 
@@ -331,7 +332,7 @@ def staged(
     reserves: list[int] = []
     stage = SimpleNamespace(
         flight=type("Flight", (int,), {"description": "so many"})(flight), outputs=10, output_gradients=15,
-        least_beside=lambda outputs: 100 + outputs, most_beside=lambda s: 100 + 2 * s,
+        least_others=lambda outputs: 100 + outputs, most_others=lambda s: 100 + 2 * s,
     )  # fmt: skip
     given = traced(stage)
     given.build = lambda reserve_bytes: reserves.append(reserve_bytes) or SimpleNamespace(graph=GRAPH)
@@ -435,7 +436,7 @@ def test_a_stage_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_peak_of_what_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fits.peak, "sides", lambda *_given: SimpleNamespace(peak=100, crossing="crossing"))
-    model: Any = SimpleNamespace(graph=SimpleNamespace(fixed_bytes=5), input_bytes=20)
+    model: Any = SimpleNamespace(graph=SimpleNamespace(fixed_bytes=5), input_bytes=20, store=None)
     given = traced()
     given.reserved = lambda _model, _halves: 130
     assert fits.peak_with(model, None, given) == (100, None)  # type: ignore[arg-type]
@@ -474,7 +475,7 @@ def test_noise_leaves_room_for_what_is_in_flight(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(fits, "peak_with", lambda *_given: (60, None))
     monkeypatch.setattr(fits.peak, "sides", lambda *_given: SimpleNamespace(crossing=7))
     monkeypatch.setattr(fits.dropout, "draw_noise", lambda _halves, room, _levels: asked.append(room))
-    fits.run(MODEL, (schedule(), NOTHING, "solver"), 50, 100, traced(SimpleNamespace(most_beside=lambda crossing: 10 * crossing), compiler="eager"))
+    fits.run(MODEL, (schedule(), NOTHING, "solver"), 50, 100, traced(SimpleNamespace(most_others=lambda crossing: 10 * crossing), compiler="eager"))
     assert asked == [30]
 
 
@@ -535,7 +536,7 @@ def test_a_plan_is_solved_once(monkeypatch: pytest.MonkeyPatch) -> None:
     interrupted = True
     with pytest.raises(KeyboardInterrupt):
         solving.solve_together(GRAPH, 5, options)
-    monkeypatch.setattr(solving.reserved, "expandable_segments", lambda: True)
+    monkeypatch.setattr(solving.caching_allocator, "expandable_segments", lambda: True)
     assert solving.of_allocator(options) == ()
     options.counts = "reserved"
     assert solving.of_allocator(options) == ("reserved", True)

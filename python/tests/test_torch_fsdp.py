@@ -21,7 +21,9 @@ from torch import nn  # noqa: E402
 
 import checkmate.torch as ct  # noqa: E402
 from checkmate import CheckmateError  # noqa: E402
-from checkmate.torch import exchange, fsdp, gathers, meeting, meter, planner  # noqa: E402
+from checkmate.torch.distributed import exchange, fsdp, rendezvous  # noqa: E402
+from checkmate.torch.memory import meter  # noqa: E402
+from checkmate.torch.plan import gather_limit, planner  # noqa: E402
 
 pytestmark = pytest.mark.skipif(not dist.is_available() or not dist.is_gloo_available(), reason="this PyTorch has no gloo")
 
@@ -144,7 +146,7 @@ def _calls(rank: int) -> dict[str, Any]:
     """Of a deeper model, in the least memory and in what an error names: how often a step gathers, with FSDP2 alone and with plans that may do
     so no more often, twice more, as often as they like, and much less often; the limits, and how often they were in the way."""
     data, found = tuple(value[:_FEW] for value in _data(rank)), {}
-    limits, searched, of, search = [], [], gathers.limit_of, gathers.few_enough
+    limits, searched, of, search = [], [], gather_limit.limit_of, gather_limit.few_enough
 
     def noted(*arguments: Any) -> Any:
         made = of(*arguments)
@@ -153,8 +155,8 @@ def _calls(rank: int) -> dict[str, Any]:
         limits.append(None if made is None else made.most)
         return made
 
-    gathers.limit_of = noted  # type: ignore[assignment]
-    gathers.few_enough = lambda *arguments: searched.append(1) or search(*arguments)  # type: ignore[func-returns-value, assignment]
+    gather_limit.limit_of = noted  # type: ignore[assignment]
+    gather_limit.few_enough = lambda *arguments: searched.append(1) or search(*arguments)  # type: ignore[func-returns-value, assignment]
     reference = _sharded(_DEEP)
     loss = _step(reference, rank, data)
     expected, plain = _gradients(reference), _counted(lambda: _step(reference, rank, data))
@@ -351,9 +353,9 @@ def _disagree(rank: int) -> dict[str, Any]:
 def _dies(rank: int, when: str) -> dict[str, Any]:
     """A process ends before it plans, while it plans for all, or in a step."""
     if when == "before":
-        meeting.COMING = 8.0
+        rendezvous.COMING = 8.0
     if when == "planning":
-        meeting.ALIVE = 3.0
+        rendezvous.ALIVE = 3.0
     data = _data(rank)
     call = ct.compile(_sharded(), "60%", time_limit=1, cache=False)
     victim = 0 if when == "planning" else 1

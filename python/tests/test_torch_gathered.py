@@ -15,7 +15,7 @@ from steps import Model, difference, needs_inductor, trace  # noqa: E402
 from torch import nn  # noqa: E402
 
 import checkmate.torch as ct  # noqa: E402
-from checkmate.torch import gathered  # noqa: E402
+from checkmate.torch.rewrite import split_gradients  # noqa: E402
 
 ROWS, WIDTH = 6, 12
 _SCATTERS = ("select_backward", "slice_backward")
@@ -32,14 +32,14 @@ def fresh() -> Any:
 def calls(monkeypatch: Any) -> Counter[str]:
     """How often each operator is called in the joint graph after the pass."""
     counted: Counter[str] = Counter()
-    apply = gathered.apply
+    apply = split_gradients.apply
 
     def observe(module: torch.fx.GraphModule) -> None:
         apply(module)
         module.graph.lint()
         counted.update(node.target.overloadpacket.__name__ for node in module.graph.nodes if isinstance(node.target, torch._ops.OpOverload))
 
-    monkeypatch.setattr(gathered, "apply", observe)
+    monkeypatch.setattr(split_gradients, "apply", observe)
     return counted
 
 
@@ -141,7 +141,7 @@ def test_what_counts_as_a_sum_of_parts(name: str) -> None:
     write, stacks = GRAPHS[name]
     module = _sum_graph(write)
     before = _count(module)
-    gathered.apply(module)
+    split_gradients.apply(module)
     module.graph.lint()
     module.recompile()
     assert _count(module)["stack"] == stacks
@@ -158,7 +158,7 @@ def test_a_sum_with_other_strides_is_left() -> None:
     with value.fake_mode:
         total.meta["val"] = torch.empty_strided(value.shape, (5, 10, 1))
     before = _count(module)
-    gathered.apply(module)
+    split_gradients.apply(module)
     assert _count(module) == before
 
 

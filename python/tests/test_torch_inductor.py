@@ -16,7 +16,8 @@ from steps import needs_inductor  # noqa: E402
 from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
 
 import checkmate.torch as ct  # noqa: E402
-from checkmate.torch import fusion, meter, partition  # noqa: E402
+from checkmate.torch.fx import fusion, partition  # noqa: E402
+from checkmate.torch.memory import meter  # noqa: E402
 from checkmate.torch.options import Options  # noqa: E402
 
 aten = torch.ops.aten
@@ -282,7 +283,7 @@ def test_an_exponential_is_written_once_a_pass(monkeypatch: pytest.MonkeyPatch) 
     model = torch.nn.Sequential(*(copy.deepcopy(part) for _ in range(4) for part in layer))
     compiled = ct.compile(lambda x: model(x).square().mean(), "100%", compiler="inductor", costs="estimate", cache=False)
     compiled(torch.randn(512, 64)).backward()
-    # The layer norm's gradient is three kernels that read the activation's, and nobody stores that.
+    # The layer norm's gradient is three kernels that read the activation's, which is never stored.
     assert [node.target for node in made[-1].backward.graph.nodes].count(aten.sigmoid.default) == 4
 
 
@@ -301,7 +302,7 @@ def test_dropout_holds_no_more_than_its_mask() -> None:
 def _tries(monkeypatch: pytest.MonkeyPatch, takes: Callable[[int], int], least: int = 0) -> tuple[list[int], Callable[..., Any]]:
     """`takes`: bytes of the code for the bytes of a plan, which are negative where the plan's schedule was given; below `least` nothing
     is found."""
-    from checkmate.torch import inductor
+    from checkmate.torch.run import inductor
 
     asked: list[int] = []
 
@@ -398,3 +399,17 @@ def test_parts_of_a_model_say_that_nobody_measures_them() -> None:
     compiled = ct.compile(module, "1GiB", compiler="inductor", graph_breaks="split", time_limit=1, cache=False)
     with pytest.warns(RuntimeWarning, match='graph_breaks="split", the peak of generated code is not measured'):
         model(compiled(torch.randn(4, 8))).backward()
+
+
+@needs_inductor
+def test_calls_without_gradients_come_in_any_length() -> None:
+    """As those of `generate()` do, and they leave training its own eight shapes."""
+    model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Tanh())
+    compiled = ct.compile(model, "1GiB", compiler="inductor", costs="estimate", cache=False)
+    compiled(torch.randn(4, 8)).sum().backward()
+    for length in range(2, 14):
+        x = torch.randn(length, 8)
+        with torch.no_grad():
+            torch.testing.assert_close(compiled(x), model(x))
+    compiled(torch.randn(5, 8)).sum().backward()
+    assert len(ct.plans(compiled)) == 2

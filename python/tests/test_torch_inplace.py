@@ -14,7 +14,8 @@ from torch import fx, nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
 import checkmate.torch as ct  # noqa: E402
-from checkmate.torch import inplace, meter  # noqa: E402
+from checkmate.torch.fx import inplace  # noqa: E402
+from checkmate.torch.memory import meter  # noqa: E402
 
 ROWS, WIDTH = 256, 32
 _aten = torch.ops.aten

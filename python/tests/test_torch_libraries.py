@@ -14,7 +14,10 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed", minversi
 from torch import fx  # noqa: E402
 
 import checkmate.torch as ct  # noqa: E402
-from checkmate.torch import cost, devices, libraries, meter, random_state, verify  # noqa: E402
+from checkmate.torch.cost import cost  # noqa: E402
+from checkmate.torch.fx import devices, random_state  # noqa: E402
+from checkmate.torch.memory import libraries, meter  # noqa: E402
+from checkmate.torch.plan import verify  # noqa: E402
 
 GPU = torch.device("cuda")
 aten = torch.ops.aten

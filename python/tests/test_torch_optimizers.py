@@ -17,7 +17,7 @@ from torch.optim import Optimizer  # noqa: E402
 from torch.optim.optimizer import register_optimizer_step_post_hook  # noqa: E402
 
 import checkmate.torch as ct  # noqa: E402
-from checkmate.torch import meter, optimizers  # noqa: E402
+from checkmate.torch.memory import meter, optimizers  # noqa: E402
 
 
 def _model(dtype: Any = None) -> nn.Module:
@@ -136,8 +136,8 @@ def test_what_the_first_step_makes(name: str, dtype: Any) -> None:
     assert name == "Adagrad" or not optimizer.state, "the dry run must leave nothing"
     _step(model, optimizer)
     held = meter.tensor_bytes(list(optimizer.state.values()), getattr(optimizer, "table", None) if name == "8 bits" else None)
-    beside = held if name != "tensor lr" else held + 4
-    assert expected == ct.optimizer_bytes(optimizer) == beside
+    counted = held if name != "tensor lr" else held + 4
+    assert expected == ct.optimizer_bytes(optimizer) == counted
 
 
 def test_muon() -> None:

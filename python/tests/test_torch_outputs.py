@@ -18,7 +18,7 @@ from torch import nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
 import checkmate.torch as ct  # noqa: E402
-from checkmate.torch import meter  # noqa: E402
+from checkmate.torch.memory import meter  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -203,7 +203,7 @@ def test_an_output_by_name_or_position(shape: str, loss: Any) -> None:
 
 
 def test_a_scalar_that_does_not_train_all_is_not_the_loss() -> None:
-    """An auxiliary loss beside what the caller computes the loss of; a temperature beside two embeddings."""
+    """An auxiliary loss in addition to what the caller computes the loss of; a temperature with two embeddings."""
 
     def forward(self: Any, x: Any) -> Any:
         hidden = self.first(x).tanh()
@@ -292,7 +292,7 @@ def test_outputs_that_the_loop_drops_are_not_counted() -> None:
             assert meter.peak_bytes(step, model, inputs) <= plan.peak_bytes <= plan.budget_bytes
     assert 0.9 * logits <= peaks[True] - peaks[False] <= logits
     model.zero_grad(set_to_none=True)
-    with pytest.warns(RuntimeWarning, match=rf"{logits:,} bytes that the model returned beside its loss are still held"):
+    with pytest.warns(RuntimeWarning, match=rf"{logits:,} bytes that the model returned with its loss are still held"):
         found = compiled(*inputs)
         found["loss"].backward()
     del found
@@ -304,7 +304,7 @@ def test_outputs_that_the_loop_drops_are_not_counted() -> None:
 
 def test_what_keeping_outputs_takes_is_explained() -> None:
     model, inputs = Classifier(), (torch.randn(256, 32), torch.randint(0, 2000, (256,)))
-    note = "2.05 MB of each of these are what the model returns beside its loss"
+    note = "2.05 MB of each of these are what the model returns in addition to its loss"
     assert any(line.startswith(note) for line in ct.explain(model, inputs, budgets=1, show=None, **FAST).notes)
     assert not any(note in line for line in ct.explain(model, inputs, budgets=1, show=None, keep_outputs=False, **FAST).notes)
     for wrong, kind in (({"keep_outputs": 0}, TypeError), ({"keep_outputs": False, "graph_breaks": "split"}, ValueError),

@@ -18,7 +18,7 @@ from torch import nn  # noqa: E402
 
 import checkmate  # noqa: E402
 import checkmate.torch as ct  # noqa: E402
-from checkmate.torch.collectives import Link, on_ring  # noqa: E402
+from checkmate.torch.cost.collectives import Link, on_ring  # noqa: E402
 from checkmate.torch.parallel import balance, planner, stages  # noqa: E402
 from checkmate.torch.parallel.layouts import layouts  # noqa: E402
 

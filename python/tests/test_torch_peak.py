@@ -83,7 +83,7 @@ def test_a_loss_outside_has_room(dtype: torch.dtype) -> None:
     compiled = ct.compile(model, "min", time_limit=1)
 
     def step() -> None:
-        logits = compiled(x)  # held, as whoever computes an accuracy holds them
+        logits = compiled(x)  # held, as a loop that computes an accuracy holds them
         torch.nn.functional.cross_entropy(logits.float(), labels).backward()
 
     step()

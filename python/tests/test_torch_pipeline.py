@@ -23,7 +23,7 @@ from torch import nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
 import checkmate.torch as ct  # noqa: E402
-from checkmate.torch import meter, pipeline  # noqa: E402
+from checkmate.torch.memory import meter, pipeline  # noqa: E402
 
 pipelining = pytest.importorskip("torch.distributed.pipelining", reason="this PyTorch has no torch.distributed.pipelining")
 

@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed", minversi
 from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
-from checkmate.torch.program import compile_boxed  # noqa: E402
+from checkmate.torch.fx.program import compile_boxed  # noqa: E402
 
 aten = torch.ops.aten
 

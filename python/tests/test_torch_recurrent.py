@@ -19,7 +19,7 @@ from steps import FAST, difference, gradients, trace  # noqa: E402
 from torch import nn  # noqa: E402
 
 import checkmate.torch as ct  # noqa: E402
-from checkmate.torch import recurrent  # noqa: E402
+from checkmate.torch.rewrite import recurrent  # noqa: E402
 
 
 @pytest.fixture(autouse=True)

@@ -17,7 +17,7 @@ from steps import FAST, results  # noqa: E402
 
 import checkmate.torch as ct  # noqa: E402
 from checkmate.planning import figure, plan_cache  # noqa: E402
-from checkmate.torch import blocks  # noqa: E402
+from checkmate.torch.report import blocks  # noqa: E402
 
 
 class Block(torch.nn.Module):

@@ -13,8 +13,9 @@ import pytest
 torch = pytest.importorskip("torch", reason="PyTorch is not installed", minversion="2.6")
 
 import checkmate.torch as ct  # noqa: E402
-from checkmate.torch import devices, reserved  # noqa: E402
-from checkmate.torch.reserved import CachingAllocator  # noqa: E402
+from checkmate.torch.fx import devices  # noqa: E402
+from checkmate.torch.memory import caching_allocator  # noqa: E402
+from checkmate.torch.memory.caching_allocator import CachingAllocator  # noqa: E402
 
 MIB = 1 << 20
 
@@ -73,7 +74,7 @@ def test_an_expandable_range_grows_by_what_its_end_lacks() -> None:
 def test_blocks_never_overlap_and_nothing_is_lost(seed: int, *, expandable: bool) -> None:
     draw = random.Random(seed)
     allocator = CachingAllocator(expandable=expandable)
-    alive: list[tuple[reserved.Block, int]] = []
+    alive: list[tuple[caching_allocator.Block, int]] = []
     for _ in range(600):
         if alive and draw.random() < 0.48:
             allocator.release(alive.pop(draw.randrange(len(alive)))[0])
@@ -102,7 +103,7 @@ def test_settings_of_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
     for text, expected in (("", False), ("expandable_segments:True", True), ("expandable_segments:False,garbage_collection_threshold:0.8", False),
                            ("max_split_size_mb:64", None), ("backend:cudaMallocAsync", None)):  # fmt: skip
         monkeypatch.setenv("PYTORCH_CUDA_ALLOC_CONF", text)
-        assert reserved.expandable_segments() is expected
+        assert caching_allocator.expandable_segments() is expected
 
 
 @pytest.mark.skipif(not hasattr(torch._C, "_accelerator_getAllocatorSettings"), reason="this PyTorch does not tell what was set")
@@ -113,7 +114,7 @@ def test_settings_made_while_the_process_runs(monkeypatch: pytest.MonkeyPatch) -
     try:
         for text, expected in (("expandable_segments:True", True), ("expandable_segments:False", False), ("max_split_size_mb:64", None)):
             torch._C._accelerator_setAllocatorSettings(text)
-            assert reserved.expandable_segments() is expected
+            assert caching_allocator.expandable_segments() is expected
     finally:
         torch._C._accelerator_setAllocatorSettings(before)
 

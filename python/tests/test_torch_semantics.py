@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What models do beside computing a loss: the same outputs, gradients, buffers, inputs and random numbers as in eager mode."""
+"""What models do in addition to computing a loss: the same outputs, gradients, buffers, inputs and random numbers as in eager mode."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def parts_without_gradients() -> Any:
 
 
 class _Power(torch.autograd.Function):
-    """With a gradient that is not the right one, so that nobody derives it again."""
+    """With a gradient that is not the right one, which cannot come from deriving it again."""
 
     @staticmethod
     def forward(ctx: Any, x: Any, n: int) -> Any:

@@ -19,7 +19,7 @@ from steps import FAST, gradients  # noqa: E402
 
 import checkmate  # noqa: E402
 import checkmate.torch as ct  # noqa: E402
-from checkmate.torch import solving  # noqa: E402
+from checkmate.torch.plan import solving  # noqa: E402
 
 
 @pytest.fixture(autouse=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What runs in every step beside the kernels: no more than needed, and everything that may change between steps is noticed."""
+"""What runs in every step in addition to the kernels: no more than needed, and everything that may change between steps is noticed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,15 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import checkmate.torch  # noqa: E402
-from checkmate.torch import runtime, settings  # noqa: E402
+from checkmate.torch.rewrite import buffer_updates  # noqa: E402
+from checkmate.torch.run import runtime  # noqa: E402
+from checkmate.torch.trace import settings  # noqa: E402
+
+#: For tests of steps with less around them: without this, as in PyTorch 2.6, they run as AOTAutograd would have it (`runtime._is_plain`).
+needs_hooks = pytest.mark.skipif(
+    not hasattr(torch._C._autograd, "_top_saved_tensors_default_hooks"),
+    reason=f"PyTorch {torch.__version__} does not say whether hooks for saved tensors are set, so that steps run as AOTAutograd would have it",
+)
 
 
 class Norms(torch.nn.Module):
@@ -71,6 +79,27 @@ def calls(run: Callable[[], object]) -> dict[str, int]:
     return {event.key: event.count for event in profile.key_averages()}
 
 
+@pytest.mark.parametrize("copied", [False, True])
+@pytest.mark.parametrize("read", [False, True])
+def test_a_counter_is_written_where_it_lies_unless_something_else_reads_it(copied: bool, read: bool) -> None:
+    """As PyTorch traces it before 2.9, and since, with a copy of the counter."""
+    add, graph = torch.ops.aten.add.Tensor, torch.fx.Graph()
+    place = graph.placeholder("counter")
+    old = graph.call_function(torch.ops.aten.clone.default, (place,)) if copied else place
+    new = graph.call_function(add, (old, 1))
+    graph.output((new, graph.call_function(add, (place, 5)) if read else None))
+    for node in graph.nodes:
+        node.meta["val"] = torch.tensor(0)
+    rewritten, written = buffer_updates.in_place(torch.fx.GraphModule(torch.nn.Module(), graph), (0,), 2)
+    counter = torch.tensor(3)
+    values = rewritten(counter)
+    if read:
+        assert written == (0,) and values == (4, 8) and counter == 3
+    else:
+        assert written == () and values == (None,) and counter == 4
+
+
+@needs_hooks
 def test_statistics_are_written_where_they_lie() -> None:
     eager, _model, compiled = pair()
     x = torch.randn(4, 3, 8, 8)
@@ -191,6 +220,7 @@ class Aliased(torch.nn.Module):
         return self.layer(x).sum(), x.view(-1)
 
 
+@needs_hooks
 def test_other_graphs_run_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
     found = []
     plain = runtime._is_plain

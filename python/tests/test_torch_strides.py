@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed", minversi
 from steps import FAST, Model, gradients  # noqa: E402
 
 import checkmate.torch as c  # noqa: E402
-from checkmate.torch import strides  # noqa: E402
+from checkmate.torch.rewrite import strides  # noqa: E402
 
 
 class Pooled(torch.nn.Module):
@@ -130,7 +130,7 @@ def test_positions_that_a_few_elements_do_not_have() -> None:
 def test_a_view_of_what_lies_otherwise_than_traced_is_a_copy() -> None:
     from torch import fx
 
-    from checkmate.torch.program import compile_boxed
+    from checkmate.torch.fx.program import compile_boxed
 
     graph = fx.Graph()
     x = graph.placeholder("x")

@@ -23,7 +23,8 @@ from steps import FAST, gradients, needs_inductor  # noqa: E402
 
 import checkmate  # noqa: E402
 import checkmate.torch as ct  # noqa: E402
-from checkmate.torch import devices, meter, partition  # noqa: E402
+from checkmate.torch.fx import devices, partition  # noqa: E402
+from checkmate.torch.memory import meter  # noqa: E402
 
 SOURCE = str(pathlib.Path(checkmate.__file__).parents[1])
 
@@ -203,10 +204,9 @@ def test_options_are_refused_at_once(option: str, value: Any, kind: type[Excepti
 
 
 def test_types_name_every_option() -> None:
-    from checkmate.torch.compiler import Settings
-    from checkmate.torch.options import Options
+    from checkmate.torch.options import Options, Settings
 
-    internal = {"budget", "device", "given", "held_now_bytes", "largest_bytes", "link", "title"}
+    internal = {"budget", "device", "given", "held_now_bytes", "largest_bytes", "link", "store", "title"}
     assert set(Settings.__annotations__) == set(Options.__dataclass_fields__) - internal
     assert ct.compile.__doc__
     assert all(f"{name}" in ct.compile.__doc__ for name in Settings.__annotations__)
@@ -252,7 +252,8 @@ def test_plans_and_compiled_models_are_copied() -> None:
 def test_an_old_pytorch_is_refused() -> None:
     done = python("import torch; torch.__version__ = '2.5.1+cpu'; import checkmate.torch")
     assert done.returncode != 0
-    assert done.stderr.strip().splitlines()[-1] == "ImportError: checkmate.torch needs PyTorch 2.6 or newer, and this is 2.5.1+cpu"
+    last = done.stderr.strip().splitlines()[-1]
+    assert last == "ImportError: checkmate.torch needs PyTorch 2.6 or newer, and this is 2.5.1+cpu: pip install --upgrade torch"
 
 
 def test_without_pytorch_the_core_works_and_the_rest_says_what_is_missing() -> None:
@@ -360,9 +361,9 @@ def test_inductor_draws_the_random_numbers_of_eager_mode() -> None:
 
 def test_the_readme_runs_as_it_is(tmp_path: pathlib.Path) -> None:
     """Its first two examples belong together; the last one is about graphs. Those of TensorFlow have a test of their own, and so has
-    what begins with a model of the reader's: a plan for other devices, a pipeline, shards."""
+    what begins with a model of the reader's: a plan for other devices, a pipeline, shards, a second memory."""
     text = (pathlib.Path(__file__).parents[1] / "README.md").read_text()
-    elsewhere = ("tf2", "device=", "in_flight", "fully_shard", "plan_together")
+    elsewhere = ("tf2", "device=", "in_flight", "fully_shard", "plan_together", "offload=")
     examples = [code for code in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if not any(word in code for word in elsewhere)]
     compiles, explains, graphs = examples
     done = python(f"import os; os.chdir({str(tmp_path)!r})\n{compiles}{explains}{graphs}")

@@ -21,7 +21,9 @@ from torch import nn  # noqa: E402
 
 import checkmate.torch as ct  # noqa: E402
 from checkmate import CheckmateError  # noqa: E402
-from checkmate.torch import exchange, fsdp, meeting, meter, planner  # noqa: E402
+from checkmate.torch.distributed import exchange, fsdp, rendezvous  # noqa: E402
+from checkmate.torch.memory import meter  # noqa: E402
+from checkmate.torch.plan import planner  # noqa: E402
 
 pytestmark = pytest.mark.skipif(not dist.is_available() or not dist.is_gloo_available(), reason="this PyTorch has no gloo")
 
@@ -198,7 +200,7 @@ def test_a_budget_that_fits_in_one_process_only_is_an_error_in_both(tmp_path: pa
 
 def _dies(rank: int, when: str) -> dict[str, Any]:
     """The second process ends before it plans, while it plans, or between two steps."""
-    meeting.COMING, meeting.ALIVE = 8.0, 3.0
+    rendezvous.COMING, rendezvous.ALIVE = 8.0, 3.0
     model, x = _spread("tensor"), torch.ones(8, 64, WIDTH)
     call = ct.compile(model, 10**8, time_limit=0.5, cache=False)
     if when == "step":

@@ -16,7 +16,7 @@ def steps(text: str) -> list[Step]:
 
 
 def beside_a_view() -> Graph:
-    """t0 → t1 → t2 with a view t3 of t2, which the last operator reads beside t2."""
+    """t0 → t1 → t2 with a view t3 of t2, which the last operator reads together with t2."""
     g = Graph("view")
     for size in (4, 8, 16):
         g.tensor(bytes=size)

@@ -18,7 +18,8 @@ from torch import nn  # noqa: E402
 
 import checkmate.torch as ct  # noqa: E402
 from checkmate import CheckmateError  # noqa: E402
-from checkmate.torch import compiler, meeting  # noqa: E402
+from checkmate.torch import compiler  # noqa: E402
+from checkmate.torch.distributed import rendezvous  # noqa: E402
 
 needs_gloo = pytest.mark.skipif(not dist.is_available() or not dist.is_gloo_available(), reason="this PyTorch has no gloo")
 
@@ -230,7 +231,7 @@ def test_buffers_that_are_assigned_are_put_back() -> None:
 
 
 def _gone(rank: int, when: str) -> dict[str, Any]:
-    meeting.COMING, meeting.ALIVE = 8.0, 3.0
+    rendezvous.COMING, rendezvous.ALIVE = 8.0, 3.0
     if rank == 1 and when == "before":
         os._exit(0)
     if rank == 1:

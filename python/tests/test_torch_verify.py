@@ -22,7 +22,8 @@ from models import Untraceable, make  # noqa: E402
 from steps import FAST  # noqa: E402
 
 import checkmate.torch as ct  # noqa: E402
-from checkmate.torch import partition, verify  # noqa: E402
+from checkmate.torch.fx import partition  # noqa: E402
+from checkmate.torch.plan import verify  # noqa: E402
 
 
 class Counting(torch.nn.Module):

@@ -11,7 +11,8 @@ from steps import FAST, trace  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
 import checkmate.torch as ct  # noqa: E402
-from checkmate.torch import joint, traced  # noqa: E402
+from checkmate.torch.fx import dataflow  # noqa: E402
+from checkmate.torch.plan import prepare  # noqa: E402
 
 
 class Residual(torch.nn.Module):
@@ -40,15 +41,15 @@ def test_a_dropouts_result_is_not_written_over_under_its_views(budget: str) -> N
 def test_rewritten_graphs_have_no_view_without_a_base(monkeypatch: pytest.MonkeyPatch) -> None:
     torch._dynamo.reset()
     seen = []
-    build = joint.build
+    build = dataflow.build
 
     def looked_at(module: torch.fx.GraphModule, *args: object, **options: object) -> object:
         for node in module.graph.nodes:
             if node.target in (torch.ops.aten.view.default, torch.ops.aten.t.default, torch.ops.aten._unsafe_view.default):
-                seen.append(joint.storage_key(node.meta["val"]) == joint.storage_key(node.args[0].meta["val"]))
+                seen.append(dataflow.storage_key(node.meta["val"]) == dataflow.storage_key(node.args[0].meta["val"]))
         return build(module, *args, **options)
 
-    monkeypatch.setattr(traced.joint, "build", looked_at)
+    monkeypatch.setattr(prepare.dataflow, "build", looked_at)
     ct.compile(Residual(), "100%", **FAST)(torch.randn(4, 8, 16))
     assert seen
     assert all(seen)

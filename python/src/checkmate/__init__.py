@@ -12,7 +12,7 @@ import types as _types
 
 from ._library import lib as _lib
 from .errors import CheckmateError, InfeasibleError
-from .graph import Graph, Op, Tensor
+from .graph import Graph, Op, SecondMemory, Tensor
 from .schedule import Recipe, Schedule, Simulation, Step, Verdict, Way
 from .solver import MinBudget, Progress, Solution, frontier, min_budget, solve, solve_frontier, strategies
 
@@ -34,6 +34,7 @@ __all__ = [
     "Progress",
     "Recipe",
     "Schedule",
+    "SecondMemory",
     "Simulation",
     "Solution",
     "Step",

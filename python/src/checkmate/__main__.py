@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m checkmate` and the command `checkmate`: the C program that lies in this package.
+"""`python -m checkmate` and the command `checkmate`: the C program in this package.
 
-Python makes way for the program, so that exit statuses, signals and streams are the program's own.
+The program replaces the Python process (exec), so that exit statuses, signals and streams are the program's own.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The C library: where it lies, its structures, the signatures of what is called.
+"""The C library: its path, its structures, the signatures of its functions.
 
 The structures repeat include/checkmate/*.h; tests/test_abi.py compares them with what a C compiler says.
 """
@@ -38,6 +38,17 @@ class COp(c.Structure):
         ("inplace", c.POINTER(int32 * 2)),
         ("module", c.c_char_p),
         ("source", c.c_char_p),
+        ("load_bytes", int64),
+    ]
+
+
+class CSecondMemory(c.Structure):
+    _fields_ = [
+        ("name", c.c_char_p),
+        ("bytes", int64),
+        ("out_bytes_per_second", int64),
+        ("in_bytes_per_second", int64),
+        ("latency_ns", int64),
     ]
 
 
@@ -61,11 +72,11 @@ class CScheduleInfo(c.Structure):
 
 
 class CSimulation(c.Structure):
-    _fields_ = [("cost", int64), ("peak_bytes", int64), ("peak_step", int64), ("end_bytes", int64)]
+    _fields_ = [("cost", int64), ("peak_bytes", int64), ("peak_step", int64), ("end_bytes", int64), ("second_peak_bytes", int64)]
 
 
 class CVerdict(c.Structure):
-    _fields_ = [("ok", c.c_bool), ("cost", int64), ("peak_bytes", int64), ("why", c.c_char * 512)]
+    _fields_ = [("ok", c.c_bool), ("cost", int64), ("peak_bytes", int64), ("second_peak_bytes", int64), ("why", c.c_char * 512)]
 
 
 class CProgress(c.Structure):
@@ -197,6 +208,17 @@ class CDeviceProduct(c.Structure):
     ]
 
 
+class CDeviceLink(c.Structure):
+    _fields_ = [
+        ("name", c.c_char * 32),
+        ("what", c.c_char * 96),
+        ("source", c.c_char * 192),
+        ("out_bytes_per_second", int64),
+        ("in_bytes_per_second", int64),
+        ("latency_ns", int64),
+    ]
+
+
 class CDeviceKernels(c.Structure):
     _fields_ = [("arithmetic", c.c_int), ("precision", c.c_int), ("macs", c.c_double), ("bytes", c.c_double), ("launches", c.c_double)]
 
@@ -206,6 +228,7 @@ STRUCTURES: dict[str, tuple[str, type[c.Structure]]] = {
     "ckm_error": ("base.h", CError),
     "ckm_dataflow_tensor": ("dataflow.h", CTensor),
     "ckm_dataflow_op": ("dataflow.h", COp),
+    "ckm_second_memory": ("dataflow.h", CSecondMemory),
     "ckm_step": ("schedule.h", CStep),
     "ckm_schedule_info": ("schedule.h", CScheduleInfo),
     "ckm_simulation": ("schedule.h", CSimulation),
@@ -219,6 +242,7 @@ STRUCTURES: dict[str, tuple[str, type[c.Structure]]] = {
     "ckm_emit_words": ("emit.h", CWords),
     "ckm_device": ("cost.h", CDevice),
     "ckm_device_product": ("cost.h", CDeviceProduct),
+    "ckm_device_link": ("cost.h", CDeviceLink),
     "ckm_device_kernels": ("cost.h", CDeviceKernels),
 }
 
@@ -234,6 +258,8 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "ckm_dataflow_add_tensor": (c.c_int, [_handle, c.POINTER(CTensor), c.POINTER(int32), _err]),
     "ckm_dataflow_add_op": (c.c_int, [_handle, c.POINTER(COp), c.POINTER(int32), _err]),
     "ckm_dataflow_add_result": (c.c_int, [_handle, int32, _err]),
+    "ckm_dataflow_set_second_memory": (c.c_int, [_handle, c.POINTER(CSecondMemory), _err]),
+    "ckm_dataflow_get_second_memory": (c.c_bool, [_handle, c.POINTER(CSecondMemory)]),
     "ckm_dataflow_finish": (c.c_int, [_handle, _err]),
     "ckm_dataflow_name": (c.c_char_p, [_handle]),
     "ckm_dataflow_cost_unit": (c.c_int, [_handle]),
@@ -278,6 +304,7 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "ckm_device_at": (c.POINTER(CDevice), [int32]),
     "ckm_device_find": (c.POINTER(CDevice), [c.c_char_p]),
     "ckm_device_product_find": (c.POINTER(CDeviceProduct), [c.c_char_p]),
+    "ckm_device_link_find": (c.POINTER(CDeviceLink), [c.c_char_p]),
     "ckm_device_time": (c.c_int, [c.POINTER(CDevice), c.POINTER(CDeviceProduct), c.POINTER(CDeviceKernels), c.POINTER(c.c_double), _err]),
     "ckm_solve_strategy_count": (int32, []),
     "ckm_solve_strategy_name": (c.c_char_p, [int32]),
@@ -286,7 +313,7 @@ _SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
 
 
 def _load() -> c.CDLL:
-    """CHECKMATE_LIBRARY names the library outright; otherwise it is the one beside this file."""
+    """CHECKMATE_LIBRARY names the library outright; otherwise it is the one next to this file."""
     override = os.environ.get("CHECKMATE_LIBRARY")
     candidates = [pathlib.Path(override)] if override else sorted(pathlib.Path(__file__).parent.glob("libcheckmate.so*"))
     if not candidates:
@@ -297,7 +324,9 @@ def _load() -> c.CDLL:
     try:
         library = c.CDLL(str(candidates[0]))
     except OSError as error:
-        raise ImportError(f"checkmate: {candidates[0]} cannot be loaded: {error}") from error
+        # The file exists, but a library that it links does not: wheels include theirs.
+        hint = "; in a checkout, `sh scripts/setup.sh build` installs what it links" if candidates[0].exists() and "cannot open" in str(error) else ""
+        raise ImportError(f"checkmate: {candidates[0]} cannot be loaded: {error}{hint}") from error
     for name, (result, arguments) in _SIGNATURES.items():
         try:
             function = getattr(library, name)

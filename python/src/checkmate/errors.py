@@ -6,6 +6,7 @@ from __future__ import annotations
 import ctypes as c
 import operator
 import os
+import re
 
 from ._library import CError, lib
 
@@ -15,7 +16,7 @@ _NAMES = ["ok", "argument", "memory", "io", "format", "overflow", "unsupported",
 class CheckmateError(Exception):
     """An error of the C library: `code` (a number), `kind` (its name), `message`, and the place: `file`, `line`."""
 
-    #: TensorFlow's AutoGraph makes an error of its own of others that pass through it.
+    #: TensorFlow's AutoGraph wraps errors that pass through it.
     ag_pass_through = True
 
     def __init__(self, message: str, code: int = 0, file: str = "", line: int = 0) -> None:
@@ -42,6 +43,22 @@ class InfeasibleError(CheckmateError):
 
 class UnsupportedError(CheckmateError):
     """A model or a step that cannot be planned, and why."""
+
+
+def framework_missing(room: str, name: str, oldest: str, install: str, error: ImportError) -> ImportError:
+    """The error of `checkmate.<room>` when the framework `name` cannot be imported: not installed, or installed and broken. `oldest`: the
+    oldest version that is supported, such as "2.6"; `install`: the command that installs it."""
+    if isinstance(error, ModuleNotFoundError) and error.name == name.lower().replace("pytorch", "torch"):
+        return ImportError(f"checkmate.{room} needs {name} {oldest} or newer: {install}")
+    return ImportError(f"checkmate.{room} needs {name} {oldest} or newer, and the one that is installed cannot be imported: {error}")
+
+
+def framework_too_old(room: str, name: str, oldest: str, upgrade: str, version: str) -> ImportError | None:
+    """The error of `checkmate.<room>` when the framework `name` is older than `oldest`; None if it is not, or its version is not a number."""
+    found = re.match(r"(\d+)\.(\d+)", version)
+    if found is None or tuple(map(int, found.groups())) >= tuple(map(int, oldest.split("."))):
+        return None
+    return ImportError(f"checkmate.{room} needs {name} {oldest} or newer, and this is {version}: {upgrade}")
 
 
 def call(name: str, *arguments: object) -> None:
@@ -72,6 +89,6 @@ def int64(value: int, name: str = "a number") -> int:
 
 
 def replace_file(path: str | os.PathLike[str], text: str) -> None:
-    """Replaces a file as a whole: whatever happens, it is the old file or the new one. Keeps permissions and follows links."""
+    """Replaces a file atomically: at any moment it is the old file or the new one. Keeps permissions and follows links."""
     data = text.encode()
     call("ckm_file_replace", os.fsencode(path), data, len(data))

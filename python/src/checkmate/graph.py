@@ -8,15 +8,15 @@ import functools
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Literal
 
-from ._library import COp, CTensor, int32, int64, lib
+from ._library import COp, CSecondMemory, CTensor, int32, int64, lib
 from .errors import call
 
-OpKind = Literal["forward", "loss", "backward", "update"]
+OpKind = Literal["forward", "loss", "backward", "update", "load"]
 CostUnit = Literal["flops", "ns", "us"]
-_KINDS: list[OpKind] = ["forward", "loss", "backward", "update"]
+_KINDS: list[OpKind] = ["forward", "loss", "backward", "update", "load"]
 _UNITS: list[CostUnit] = ["flops", "ns", "us"]
 
 
@@ -44,6 +44,18 @@ class Op:
     inplace: tuple[tuple[int, int], ...]
     module: str = ""
     source: str = ""
+    load_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class SecondMemory:
+    """Where tensors can be moved and read back while operators run, one transfer each way at a time. `bytes` None: no limit."""
+
+    out_bytes_per_second: int
+    in_bytes_per_second: int
+    latency_ns: int = 0
+    bytes: int | None = None
+    name: str = "host"
 
 
 class Graph:
@@ -102,9 +114,10 @@ class Graph:
         inplace: Sequence[tuple[int, int]] = (),
         module: str = "",
         source: str = "",
+        load_bytes: int = 0,
     ) -> int:
         """Adds an operator and returns its number. `inplace` lists (input, output) pairs: the output may be written over the dead
-        input. `module` and `source` are for people: see `Op`."""
+        input. `module` and `source` are for people: see `Op`. An operator of kind `load` reads `load_bytes`; 0 is those of its output."""
         ins = (int32 * len(inputs))(*inputs)
         outs = (int32 * len(outputs))(*outputs)
         pairs = ((int32 * 2) * len(inplace))(*[(int32 * 2)(*pair) for pair in inplace])
@@ -122,6 +135,7 @@ class Graph:
             c.cast(pairs, c.POINTER(int32 * 2)),
             module.encode(),
             source.encode(),
+            load_bytes,
         )
         index = int32()
         call("ckm_dataflow_add_op", self._handle, c.byref(record), c.byref(index))
@@ -130,6 +144,21 @@ class Graph:
     def result(self, tensor: int) -> None:
         """Declares a tensor that must be live when a schedule ends."""
         call("ckm_dataflow_add_result", self._handle, tensor)
+
+    @property
+    def second_memory(self) -> SecondMemory | None:
+        """Set it before the graph is finished; costs must be times."""
+        r = CSecondMemory()
+        if not lib.ckm_dataflow_get_second_memory(self._handle, c.byref(r)):
+            return None
+        limit = None if r.bytes < 0 else r.bytes
+        return SecondMemory(r.out_bytes_per_second, r.in_bytes_per_second, r.latency_ns, limit, r.name.decode())
+
+    @second_memory.setter
+    def second_memory(self, memory: SecondMemory) -> None:
+        limit = -1 if memory.bytes is None else memory.bytes
+        record = CSecondMemory(memory.name.encode(), limit, memory.out_bytes_per_second, memory.in_bytes_per_second, memory.latency_ns)
+        call("ckm_dataflow_set_second_memory", self._handle, c.byref(record))
 
     def finish(self) -> Graph:
         """Validates the graph; it is read-only afterwards. Called automatically when a finished graph is needed."""
@@ -203,6 +232,7 @@ class Graph:
             tuple((r.inplace[k][0], r.inplace[k][1]) for k in range(r.n_inplace)),
             (r.module or b"").decode(),
             (r.source or b"").decode(),
+            r.load_bytes,
         )
 
     @classmethod
@@ -225,13 +255,17 @@ class Graph:
 
     def to_json(self, *, places: bool = True) -> str:
         """The graph as checkmate-graph JSON text, the same for equal graphs. `places`: include modules and source lines."""
+        second, loads = self.second_memory, any(op.kind == "load" for op in self.ops)
         return json.dumps(
             {
                 "format": "checkmate-graph",
-                "version": 1,
+                "version": 2 if second or loads else 1,
                 "name": self.name,
                 "cost_unit": self.cost_unit,
                 "fixed_bytes": self.fixed_bytes,
+            }
+            | ({"second_memory": {k: v for k, v in asdict(second).items() if v is not None}} if second else {})
+            | {
                 "tensors": [{"name": t.name, "bytes": t.bytes} | ({"alias_of": t.alias_of} if t.alias_of >= 0 else {}) for t in self.tensors],
                 "ops": [
                     {
@@ -244,6 +278,7 @@ class Graph:
                         "outputs": op.outputs,
                         "inplace": op.inplace,
                     }
+                    | ({"load_bytes": op.load_bytes} if op.load_bytes else {})
                     | ({"module": op.module} if places and op.module else {})
                     | ({"source": op.source} if places and op.source else {})
                     for op in self.ops

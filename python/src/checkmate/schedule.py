@@ -26,11 +26,17 @@ COVERED: dict[str, str] = {
 }
 
 
+StepKind = Literal["compute", "free", "out", "in", "wait_out", "wait_in"]
+
+_KINDS: list[StepKind] = ["compute", "free", "out", "in", "wait_out", "wait_in"]
+
+
 @dataclass(frozen=True)
 class Step:
-    """Either `compute` for an operator, with the in-place pairs that it uses, or `free` for a tensor."""
+    """`compute` for an operator, with the in-place pairs that it uses; `free` for a tensor; and where the graph has a second memory,
+    `out` and `in`, which begin a copy of a tensor's storage there and back, and `wait_out` and `wait_in`, which wait for it."""
 
-    kind: Literal["compute", "free"]
+    kind: StepKind
     index: int
     inplace: tuple[tuple[int, int], ...] = ()
 
@@ -44,6 +50,7 @@ class Simulation:
     peak_step: int
     end_bytes: int
     timeline: list[int]
+    second_peak_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -54,6 +61,7 @@ class Verdict:
     cost: int | None
     peak_bytes: int | None
     why: str
+    second_peak_bytes: int | None = None
 
     def __bool__(self) -> bool:
         return self.ok
@@ -98,7 +106,7 @@ class Schedule:
         call("ckm_schedule_create", c.byref(self._handle))
         for step in steps:
             pairs = ((int32 * 2) * len(step.inplace))(*[(int32 * 2)(*pair) for pair in step.inplace])
-            record = CStep(["compute", "free"].index(step.kind), step.index, len(pairs), c.cast(pairs, c.POINTER(int32 * 2)))
+            record = CStep(_KINDS.index(step.kind), step.index, len(pairs), c.cast(pairs, c.POINTER(int32 * 2)))
             call("ckm_schedule_append", self._handle, c.byref(record))
 
     @classmethod
@@ -126,7 +134,7 @@ class Schedule:
         for i in range(len(self)):
             r = lib.ckm_schedule_get_step(self._handle, i)
             pairs = tuple((r.inplace[k][0], r.inplace[k][1]) for k in range(r.n_inplace))
-            result.append(Step("free" if r.kind else "compute", r.index, pairs))
+            result.append(Step(_KINDS[r.kind], r.index, pairs))
         return result
 
     def with_steps(self, steps: Iterable[Step]) -> Schedule:
@@ -189,7 +197,7 @@ class Schedule:
         self._emit(graph, lambda facts: call("ckm_emit_page_with", facts, c.byref(words), os.fsencode(path)))
 
     def figure(self, graph: Graph, name: str, path: str | os.PathLike[str]) -> None:
-        """Draws the figure "memory", "arena", "matrices" or "graph" to an .svg, .pdf or .png file. Needs gnuplot and graphviz."""
+        """Draws the figure "memory", "arena", "matrices", "transfers" or "graph" to an .svg, .pdf or .png file. Needs gnuplot and graphviz."""
         self._emit(graph, lambda facts: call("ckm_emit_figure", facts, name.encode(), os.fsencode(path)))
 
     def _emit(self, graph: Graph, draw: Callable[[c.c_void_p], None]) -> None:
@@ -204,7 +212,7 @@ class Schedule:
         """Computes cost, peak and memory over time. Raises CheckmateError when a step is illegal."""
         result, timeline = CSimulation(), (int64 * max(1, len(self)))()
         call("ckm_schedule_simulate", graph.handle, self._handle, timeline, c.byref(result))
-        return Simulation(result.cost, result.peak_bytes, result.peak_step, result.end_bytes, list(timeline[: len(self)]))
+        return Simulation(result.cost, result.peak_bytes, result.peak_step, result.end_bytes, list(timeline[: len(self)]), result.second_peak_bytes)
 
     def verify(self, graph: Graph, budget_bytes: int | None = None) -> Verdict:
         """Checks the schedule independently: the verifier shares no code with solvers or the simulator."""
@@ -212,4 +220,5 @@ class Schedule:
         budget = -1 if budget_bytes is None else budget_bytes
         call("ckm_schedule_verify", graph.handle, self._handle, budget, c.byref(result))
         legal = result.cost >= 0
-        return Verdict(result.ok, result.cost if legal else None, result.peak_bytes if legal else None, result.why.decode("utf-8", "replace"))
+        cost, peak, second = (result.cost, result.peak_bytes, result.second_peak_bytes) if legal else (None, None, None)
+        return Verdict(result.ok, cost, peak, result.why.decode("utf-8", "replace"), second)

@@ -10,19 +10,24 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from ._library import CMinBudgetResult, CProgress, CSolveOptions, CSolveResult, LogFn, MinBudgetFn, ProgressFn, StopFn, lib
 from .errors import InfeasibleError, call, int64
 from .graph import Graph
+from .planning import budget as sizes
 from .schedule import BOUND_CLASSES, COVERED, BoundClass, Schedule
 
 Status = Literal["optimal", "feasible", "infeasible", "unknown"]
 _STATUSES: list[Status] = ["optimal", "feasible", "infeasible", "unknown"]
 #: The strategy that combines all others.
 _DEFAULT = "auto"
-#: A whole frontier takes the time of so many solves.
+#: A whole frontier takes the time of this many solves.
 _SOLVES = 6
+#: Asks for budgets near the least instead of evenly spaced ones, as the command line's `sweep --budgets near-min` does; they are these
+#: percentages of the least.
+NEAR_MIN = "near-min"
+_NEAR_PERCENT = (100, 101, 102, 105, 110, 120, 135, 150, 200)
 
 
 def handle_of(graph: Graph) -> c.c_void_p:
@@ -224,9 +229,23 @@ def _solution(result: CSolveResult, interrupted: bool) -> Solution:
     )
 
 
+def _budget_bytes(graph: Graph, budget: int | str) -> int:
+    """Bytes of a budget as people write it; shares are of this graph's peak without rematerialization."""
+    if not isinstance(budget, str):
+        return int64(budget, "budget")
+    if sizes.share(budget) is None:
+        return sizes.in_bytes(budget)
+    peak = Schedule.baseline(graph).simulate(graph).peak_bytes
+    return sizes.in_bytes(budget, baseline_bytes=peak, standing_bytes=graph.standing_bytes)
+
+
+def _half(time_limit: float | None) -> float | None:
+    return None if time_limit is None else time_limit / 2
+
+
 def solve(
     graph: Graph,
-    budget: int,
+    budget: int | str,
     *,
     strategy: str = _DEFAULT,
     time_limit: float | None = 60.0,
@@ -241,18 +260,24 @@ def solve(
     progress: Callable[[Progress], None] | None = None,
     log: Callable[[str], None] | None = None,
 ) -> Solution:
-    """Finds the cheapest schedule whose peak is at most `budget` bytes, fixed bytes included. A share of the peak without
-    rematerialization is a share of `Schedule.baseline(graph).simulate(graph).peak_bytes`. `start`: a legal schedule to begin
-    with, used as a result if it fits.
+    """Finds the cheapest schedule whose peak is at most `budget`, fixed bytes included: bytes, "4GiB", "60%" of the peak without
+    rematerialization, "60%act" of its activations, "H100" for the memory of a device, "auto" for most of what is free on this
+    machine, or "min" for the least that `min_budget` finds in half of the time. `start`: a legal schedule to begin with, used as a
+    result if it fits.
 
     Ctrl-C ends the search with the best schedule so far (`interrupted` is then true), or raises KeyboardInterrupt if there
     is none. An exception in a callback or in a signal handler ends the search too and is raised. The global
     interpreter lock is released while the library computes.
     """
+    handle_of(graph)
+    if isinstance(budget, str) and budget.strip() == sizes.LEAST:
+        least = min_budget(graph, strategy=strategy, time_limit=_half(time_limit), threads=threads, seed=seed)
+        budget, start, time_limit = least.budget_bytes, least.schedule, _half(time_limit)
+    limit = _budget_bytes(graph, budget)
     calls = _Calls(progress, log)
     options = CSolveOptions(
         c.sizeof(CSolveOptions),
-        int64(budget, "budget"),
+        limit,
         strategy.encode(),
         _exactly(time_limit),
         _gap(gap),
@@ -280,7 +305,7 @@ def solve(
 
 def solve_frontier(
     graph: Graph,
-    budgets: Sequence[int],
+    budgets: Sequence[int | str],
     *,
     time_limit: float | None = 360.0,
     gap: float = 1e-4,
@@ -290,15 +315,17 @@ def solve_frontier(
     progress: Callable[[Progress], None] | None = None,
     log: Callable[[str], None] | None = None,
 ) -> list[Solution]:
-    """Solves for several budgets in bytes as one search: what is found for one is where others begin, and what is proven for one
-    counts for all. One solution per budget, in their order. `time_limit` is for all of it; `progress` tells of the budget
-    whose turn it is; the rest is as in `solve`, with the default strategy. After Ctrl-C all solutions have `interrupted` set, and some
+    """Solves for several budgets, as `solve` takes them except "min", as one search: a schedule found for one budget is a start for others,
+    and proofs carry over. One solution per budget, in their order. `time_limit` is for all of them; `progress` reports the current budget;
+    the rest is as in `solve`, with the default strategy. After Ctrl-C all solutions have `interrupted` set, and some
     may have no schedule."""
+    handle_of(graph)
+    limits = [_budget_bytes(graph, budget) for budget in budgets]
     calls = _Calls(progress, log)
     options = CSolveOptions(c.sizeof(CSolveOptions), 0, _DEFAULT.encode(), _exactly(time_limit), _gap(gap), 0, threads,
                             int64(seed, "seed"), 0, 0, calls.stop, calls.log, calls.progress, None, False,
                             None if start is None else start._handle)  # fmt: skip
-    sizes = (c.c_int64 * len(budgets))(*(int64(budget, "budget") for budget in budgets))
+    sizes = (c.c_int64 * len(budgets))(*limits)
     results = (CSolveResult * len(budgets))()
     with calls:
         call("ckm_solve_frontier", handle_of(graph), c.byref(options), sizes, len(budgets), results)
@@ -352,18 +379,29 @@ def min_budget(
                      result.seconds, calls.interrupted)  # fmt: skip
 
 
-def frontier(graph: Graph, *, points: int = 10, lowest: int | None = None, strategy: str = _DEFAULT, reorder: bool = False,
+def frontier(graph: Graph, *, points: int | str = 10, lowest: int | None = None, strategy: str = _DEFAULT, reorder: bool = False,
              time_limit: float = 10.0, **options: object) -> Iterator[Solution]:  # fmt: skip
     """Solves at `points` budgets from the peak without rematerialization down to `lowest` (by default the memory floor), as one search
     in at most six times `time_limit` (`solve_frontier`); with another strategy or with `reorder`, one after the other. `options` as for
-    those.
+    those. With "near-min" for `points` the budgets are the least that `min_budget` finds in `time_limit` (or `lowest`) and up to twice
+    it, where a little more memory saves the most.
 
     Yields one Solution per budget, the largest first, up to the first that is proven not to fit. Ctrl-C ends the search; the solutions
     that it had by then have `interrupted` set, the last of them where budgets are solved one after the other.
     """
     top = Schedule.baseline(graph).simulate(graph).peak_bytes
-    bottom = graph.memory_floor if lowest is None else lowest
-    budgets = [top - (top - bottom) * i // max(1, points - 1) for i in range(points)]
+    if isinstance(points, str):
+        if points != NEAR_MIN:
+            raise ValueError(f"points must be an integer or {NEAR_MIN!r}, not {points!r}")
+        least = lowest
+        if least is None:
+            found_least = _least(graph, strategy=strategy, time_limit=time_limit, **options)
+            least, options["start"] = found_least.budget_bytes, found_least.schedule
+        budgets = sorted({min(top, least * percent // 100) for percent in _NEAR_PERCENT}, reverse=True)
+        points = len(budgets)
+    else:
+        bottom = graph.memory_floor if lowest is None else lowest
+        budgets = [top - (top - bottom) * i // max(1, points - 1) for i in range(points)]
     if strategy == _DEFAULT and not reorder:
         found = iter(solve_frontier(graph, budgets, time_limit=min(points, _SOLVES) * time_limit, **options))  # type: ignore[arg-type]
     else:
@@ -372,6 +410,15 @@ def frontier(graph: Graph, *, points: int = 10, lowest: int | None = None, strat
         yield solution
         if solution.status == "infeasible":
             return
+
+
+def _least(graph: Graph, **options: Any) -> MinBudget:
+    """`min_budget` with what of a frontier's options it takes. KeyboardInterrupt on Ctrl-C."""
+    taken = ("strategy", "time_limit", "threads", "seed")
+    found = min_budget(graph, **{name: value for name, value in options.items() if name in taken})
+    if found.interrupted:
+        raise KeyboardInterrupt
+    return found
 
 
 def _one_by_one(graph: Graph, budgets: Sequence[int], **options: object) -> Iterator[Solution]:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Budgets as people write them, in bytes; what a device has free.
 
-A percentage is of the peak without rematerialization, or of activations: what that peak has beyond the bytes that are there whatever is
-computed again, parameters and their gradients among them. `src/cli/cli_values.c` reads the same for the program.
+A percentage is of the peak without rematerialization, or of activations: what that peak has beyond the bytes that are there in any
+case, such as parameters and their gradients. `src/cli/cli_budget.c` reads the same for the program.
 """
 
 from __future__ import annotations
@@ -13,25 +13,35 @@ import pathlib
 import re
 from collections.abc import Callable
 
+from .._library import lib
 from ..errors import CheckmateError, int64
 
 _SUFFIXES = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12,
-             "k": 10**3, "m": 10**6, "g": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}  # fmt: skip
+             "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}  # fmt: skip
 
 
 #: The smallest budget that a plan is found for.
 LEAST = "min"
 
 
+def device_bytes(name: str) -> int | None:
+    """The memory of a device that `checkmate devices` lists, "H100"; None for another name, or where it has none of its own."""
+    product = lib.ckm_device_product_find(name.strip().encode())
+    return (product.contents.memory_bytes or None) if product else None
+
+
 def parse_bytes(text: str) -> int:
-    """Bytes from "4GiB", "512MB" or "123"."""
+    """Bytes from "4GiB", "512MB" or "123", or those of a device, "H100"."""
+    if (device := device_bytes(text)) is not None:
+        return device
     number = text.strip().rstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
     suffix = text.strip()[len(number) :].strip().lower()
     try:
         size = int(float(number) * _SUFFIXES[suffix])
     except (ValueError, KeyError, OverflowError):
         raise ValueError(
-            f'"{text}" is no size: write bytes, "512MB", "4GiB", "60%" of the peak, "60%act" of activations, "auto" for what is free, or "min"'
+            f'"{text}" is no size: write bytes, "512MB", "4GiB", "60%" of the peak, "60%act" of activations, "H100" for a device\'s memory, '
+            '"auto" for what is free, or "min"'
         ) from None
     if size <= 0:
         raise ValueError(f"budget must be positive, not {text}")
@@ -44,8 +54,8 @@ _ACTIVATIONS = "activations"
 
 
 def share(budget: int | float | str) -> tuple[float, bool] | None:
-    """Of a budget that is a percentage, the number and whether it is of activations, which any beginning of that word says; None for
-    another budget. ValueError where it is meant as a percentage and is none."""
+    """Of a percentage, the number and whether it is of activations (any prefix of that word); None for
+    another budget. ValueError for a malformed percentage."""
     if not isinstance(budget, str) or "%" not in budget:
         return None
     number, _, of = budget.partition("%")
@@ -62,14 +72,14 @@ def share(budget: int | float | str) -> tuple[float, bool] | None:
 
 
 def is_share(budget: int | float | str) -> bool:
-    """Whether it is a share of the step's peak or of activations; ValueError where it is meant as one and is none."""
+    """Whether it is a share of the step's peak or of activations; ValueError for a malformed one."""
     return share(budget) is not None
 
 
 def in_bytes(budget: int | float | str, *, baseline_bytes: int = 0, standing_bytes: int = 0, held_bytes: int = 0,
              free_bytes: Callable[[], int] | None = None) -> int:  # fmt: skip
-    """`baseline_bytes`: the peak without rematerialization, which "60%" is a share of. `standing_bytes`: what of it is there whatever is
-    computed again; "60% of activations" is of the rest. `held_bytes`: what of the step is
+    """`baseline_bytes`: the peak without rematerialization, which "60%" is a share of. `standing_bytes`: the part of it that is there in
+    any case; "60% of activations" is of the rest. `held_bytes`: the part of the step that is
     on the device already; "auto" adds it to what is free there, by default on this machine."""
     if isinstance(budget, str) and budget.strip() == "auto":
         return ((free_bytes or free_host_bytes)() * 9 // 10) + held_bytes

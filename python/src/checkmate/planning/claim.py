@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is proven of the schedules of one graph, and for which budget.
 
-Bounds fall as budgets rise, so a bound for a budget is none for a larger one. A claim carries what it was proven for, and whoever
-wants to hand it on asks for what he needs it for.
+Bounds fall as budgets rise, so a bound for one budget does not hold for a larger one. A claim records the graph and budget that it was
+proven for; `bound_for` gives its bound only where it holds.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Claim:
 
     @classmethod
     def of(cls, graph: Graph, solution: Solution) -> Claim:
-        """What a solve proved. Where it found nothing, the error says the rest."""
+        """What a solve proved. If it found nothing, the error has the rest."""
         return cls(structure.digest_with_costs(graph), solution.bound_covers, solution.budget_bytes, solution.bound)
 
     @classmethod
@@ -41,11 +41,11 @@ class Claim:
 
     @classmethod
     def of_everything_kept(cls, graph: Graph) -> Claim:
-        """No schedule computes less than everything once, whatever it may take."""
+        """Every schedule computes every operator at least once, with any budget."""
         return cls(structure.digest_with_costs(graph), "any", None, float(graph.total_cost))
 
     def bound_for(self, graph: Graph, budget_bytes: int) -> float | None:
-        """The least cost that is proven of this graph within so many bytes, or fewer; None where nothing is."""
+        """A proven lower bound on the cost of this graph within `budget_bytes`; None if there is none."""
         reaches = self.budget_bytes is None or budget_bytes <= self.budget_bytes
         return self.bound_cost if reaches and self.bound_cost and self.graph == structure.digest_with_costs(graph) else None
 
@@ -55,7 +55,7 @@ NOTHING = Claim()
 
 
 def gap_of(cost: int, bound: float | None) -> float | None:
-    """By how much a schedule may cost more than another one; None without a bound."""
+    """By how much more a schedule may cost than the best one; None without a bound."""
     return None if not bound else max(0.0, cost / bound - 1)
 
 

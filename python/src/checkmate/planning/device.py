@@ -30,6 +30,15 @@ class Work:
 
 
 @dataclass(frozen=True)
+class Link:
+    """What connects a device's memory to a second one, both ways at once."""
+
+    what: str
+    out_bytes_per_s: int
+    in_bytes_per_s: int
+
+
+@dataclass(frozen=True)
 class Device:
     """A built-in device. `memory_bytes`: what tensors may take of its own memory; 0 where it has none. `has_tf32`: products in
     float32 are taken to run on units of less precision, at `matrix_rate`. `half_rates`: peak
@@ -51,12 +60,21 @@ class Device:
     _product: Any = field(repr=False, compare=False)
 
     @property
+    def link(self) -> Link | None:
+        """To the host's memory; None where the library has no figures for it (`checkmate devices` lists those that there are)."""
+        found = lib.ckm_device_link_find(self.name.encode())
+        if not found:
+            return None
+        link = found.contents
+        return Link(link.what.decode(), link.out_bytes_per_second, link.in_bytes_per_second)
+
+    @property
     def is_gpu(self) -> bool:
-        """Whether it has memory of its own, which PyTorch's allocator for CUDA hands out."""
+        """Whether it has its own memory, which PyTorch's CUDA allocator manages."""
         return self.memory_bytes > 0
 
     def nanoseconds(self, work: Work) -> float:
-        """How long it is modelled to take (docs/DEVICES.md)."""
+        """The predicted time (docs/DEVICES.md)."""
         time = c.c_double()
         kernels = CDeviceKernels(_CLASSES.index(work.arithmetic), _PRECISIONS.index(work.precision), work.macs, work.bytes, work.launches)
         call("ckm_device_time", self._model, self._product, c.byref(kernels), c.byref(time))
@@ -69,7 +87,7 @@ def names() -> list[str]:
 
 
 def find(name: str) -> Device:
-    """The device of that name, whatever its case. ValueError, with a list, where there is none."""
+    """The device of that name, ignoring case. ValueError, with a list, if there is none."""
     if not isinstance(name, str):
         raise TypeError(f"device must be the name of one, {_listed()}, not {name!r}")
     model, product = lib.ckm_device_find(name.encode()), lib.ckm_device_product_find(name.encode())

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import numbers
 import os
 import pathlib
 from collections.abc import Callable, Sequence
@@ -11,7 +12,7 @@ from dataclasses import dataclass, field
 from ..errors import replace_file
 from ..graph import Graph
 from ..schedule import BOUND_CLASSES, COVERED, Recipe, Way
-from ..solver import Solution
+from ..solver import NEAR_MIN, Solution
 from . import budget as sizes
 from .device import Device
 from .figure import frontier_svg
@@ -88,6 +89,12 @@ class Frontier:
         best.schedule.report(self.graph, path, name=name, ways=others, recipes=self.recipes(best.budget_bytes))
 
 
+def require_points(budgets: int | str) -> None:
+    """That budgets are a number of them, or those near the least."""
+    if budgets != NEAR_MIN and (not isinstance(budgets, numbers.Integral) or budgets < 1):
+        raise ValueError(f"budgets must be an integer, at least 1, or {NEAR_MIN!r}, not {budgets!r}")
+
+
 def require_svg(path: str | os.PathLike[str]) -> None:
     if pathlib.Path(path).suffix.lower() != ".svg":
         raise ValueError(f"{os.fspath(path)}: the drawing is SVG, so its name must end in .svg")
@@ -154,7 +161,7 @@ def seconds(nanoseconds: int) -> str:
 
 
 def table(graph: Graph, ways: Sequence[Way], *, timed: bool = False) -> list[str]:
-    """Lines of text: what each way takes, in all and beside the first, which keeps everything."""
+    """Lines of text: what each way takes, in all and compared with the first, which keeps everything."""
     top, least = ways[0].peak_bytes, graph.total_cost
     wide = max(24, *(len(way.name) for way in ways))
     lines = [f"{'one training step':<{wide}}  {'memory':>9}  {'of all':>7}  {'more computation':>16}{'  predicted' if timed else ''}"]

@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The schedule whose run needs least memory, whatever it costs.
+"""The schedule whose run needs the least memory, at any cost.
 
-The least peak of the dataflow graph is not yet a budget: what runs may hold more, such as states of random generators, or a
-view's storage beside a value computed again. So schedules of the least peak and of a little more are made into what would run, and the
-one that needs fewest bytes there is taken.
+The least peak of the dataflow graph is not yet a budget: the code that runs may hold more, such as states of random generators, or a
+view's storage in addition to a recomputed value. So code is generated for schedules of the least peak and of slightly larger ones, and
+the one whose code needs the fewest bytes is taken.
 """
 
 from __future__ import annotations
 
 import json
 import pathlib
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Protocol
@@ -21,34 +22,34 @@ from . import plan_cache
 from .claim import Claim
 from .tidy import tidied
 
-#: The first search has this many times the seconds of a solve, and at least so many; then come at most so many solves.
+#: The first search takes `_FIRST` times the seconds of a solve, at least `_AT_LEAST`; at most `_SOLVES` solves follow.
 _FIRST, _AT_LEAST, _SOLVES = 2, 3.0, 6
 
-#: Solves after the first search, where the least is only looked for to be named in an error: of a budget that is proven too small, and
-#: of one for which nothing was found. Without solves the first search has the seconds of one.
-AFTER_PROOF, AFTER_SEARCH = 0, 2
+#: Solves after the first search if the least is only to be named in an error: about a budget that is proven too small, and about
+#: one for which nothing was found. Without solves the first search has the seconds of one; `_LEFT` solves share what it leaves.
+AFTER_PROOF, AFTER_SEARCH, _LEFT = 0, 2, 2
 
-#: What is this close to the bytes that are proven to be needed is not made better.
+#: The search ends this close to the bytes that are proven to be needed.
 _CLOSE = 1e-3
 
 #: Budgets to try for a schedule found without any start, in percent of the least.
 MARGINS = (0, 1, 3, 10, 30)
 
 
-#: Budgets above the least to look at, in percent of it; what they save is worth a line where it is so much of the least's cost.
+#: Budgets above the least to try, in percent of it; one is reported if it saves at least the share `_WORTH` of the graph's cost.
 _MORE, _WORTH = (2, 5, 10, 25), 0.05
 
 
 @dataclass(frozen=True)
 class Next:
-    """What a little more memory than the least costs: a budget, and the computation within it beside that without rematerialization."""
+    """A budget slightly above the least, and the overhead within it, relative to running without rematerialization."""
 
     budget_bytes: int
     overhead: float
 
 
 class Options(Protocol):
-    """What a front door's options have for the solver."""
+    """The part of a front end's options that the solver needs."""
 
     @property
     def strategy(self) -> str: ...
@@ -64,7 +65,7 @@ class Options(Protocol):
 
 
 def longest(seconds: float, solves: int = _SOLVES) -> float:
-    """Seconds that a search takes at most, where a solve has so many."""
+    """The most seconds that a search takes, where a solve takes `seconds`."""
     return _first(seconds, solves) + solves * seconds
 
 
@@ -74,8 +75,8 @@ def _first(seconds: float, solves: int) -> float:
 
 def beyond(graph: Graph, least: Schedule, options: Options, seconds: float,
            real_peak: Callable[[Schedule], int] | None = None) -> tuple[Next, ...]:  # fmt: skip
-    """The budgets next to the least, which is the peak of a schedule, up to that without rematerialization, with the cheapest schedules
-    found in so many seconds, all together. `real_peak`: the bytes that a schedule's run takes, which are then the budgets."""
+    """Budgets above the peak of `least`, up to that without rematerialization, with the cheapest schedules found in `seconds` for all
+    of them together. `real_peak`: the bytes that a schedule's run takes, which are then the budgets."""
     facts, top = least.simulate(graph), Schedule.baseline(graph).simulate(graph).peak_bytes
     budgets = sorted({min(top, facts.peak_bytes + -(-facts.peak_bytes * percent // 100)) for percent in _MORE} - {facts.peak_bytes})
     found = solve_frontier(graph, budgets, time_limit=seconds, gap=options.gap, threads=options.threads, seed=options.seed, start=least)
@@ -93,7 +94,7 @@ def beyond(graph: Graph, least: Schedule, options: Options, seconds: float,
 
 
 def kept(path: pathlib.Path | None, search: Callable[[], tuple[Next, ...]]) -> tuple[Next, ...]:
-    """What is on disk of `beyond`; else what the search finds, which is then kept there. No path: nothing is kept."""
+    """The cached result of `beyond`; otherwise that of the search, which is then cached. No path: no cache."""
     known = None if path is None else load(path)
     if known is not None:
         return known
@@ -104,7 +105,7 @@ def kept(path: pathlib.Path | None, search: Callable[[], tuple[Next, ...]]) -> t
 
 
 def load(path: pathlib.Path) -> tuple[Next, ...] | None:
-    """What was kept of `beyond`; None where there is nothing, or it is damaged."""
+    """The cached result of `beyond`; None if there is none, or it is damaged."""
     try:
         return tuple(Next(int(n["budget_bytes"]), float(n["overhead"])) for n in json.loads(path.read_text()))
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
@@ -113,7 +114,7 @@ def load(path: pathlib.Path) -> tuple[Next, ...] | None:
 
 def in_frontier(graph: Graph, options: Options, seconds: float, real_peak: Callable[[Schedule], int],
                 search_within: Callable[..., Solution]) -> tuple[Solution, list[str]]:  # fmt: skip
-    """For who explains a graph: the cheapest found in the least memory that is found, and what is told of a little more.
+    """For explaining a graph: the cheapest schedule found within the least memory found, and lines about slightly larger budgets.
     `search_within`: `solve` of a budget with the caller's settings."""
     schedule, _claim = search(graph, options, seconds, real_peak)
     smallest = search_within(schedule.simulate(graph).peak_bytes, start=schedule)
@@ -126,7 +127,7 @@ def in_frontier(graph: Graph, options: Options, seconds: float, real_peak: Calla
 
 
 def lines(found: Sequence[Next], budget_bytes: int, overhead: float) -> list[str]:
-    """What is told of the budgets next to the least, whose overhead is given."""
+    """Lines about the budgets next to the least, whose overhead is given."""
     return [
         f"{100 * (n.budget_bytes / budget_bytes - 1):.1f} % more memory, budget={n.budget_bytes:,}: {100 * n.overhead:.1f} % more computation was "
         f"found, not {100 * overhead:.1f} %"
@@ -141,6 +142,7 @@ def search(graph: Graph, options: Options, seconds: float, real_peak: Callable[[
     def report(known: int, needed: int) -> None:
         options.say(f"{known:,} bytes are enough for the graph, {needed:,} are needed")
 
+    begin = time.monotonic()
     found = min_budget(graph, strategy=options.strategy, time_limit=_first(seconds, solves), threads=options.threads, seed=options.seed,
                        progress=report if options.progress is not None else None)  # fmt: skip
     if found.interrupted:
@@ -149,11 +151,13 @@ def search(graph: Graph, options: Options, seconds: float, real_peak: Callable[[
     least, peak = real_peak(best), found.budget_bytes
     low = max(graph.memory_floor, found.lower_bound_bytes if found.bound_covers == "any" else 0)
     share = 0.25
+    if solves == 0 and (left := begin + seconds - time.monotonic()) > 0:
+        solves, seconds = _LEFT, left / _LEFT
     for turn in range(solves):
         if least - low <= _CLOSE * least:
             break
-        # Above the lowest peak there is room for schedules beside which less is needed; below it there may be others. Most
-        # solves have no start: where nothing better is found in time, they would only give it back.
+        # Above the lowest peak there may be schedules whose code needs less on top of the peak; below it, ones with a lower peak. Most
+        # solves have no start: without an improvement in time, they would only return it.
         above = turn % 2 == 0 and peak < least
         target = peak + int(share * (least - peak)) if above else least - (least - low + 3) // 4
         if target >= least or (target < low and not above):
@@ -163,7 +167,7 @@ def search(graph: Graph, options: Options, seconds: float, real_peak: Callable[[
         if solution.interrupted:
             raise KeyboardInterrupt
         if solution.schedule is None:
-            low = max(low, target)  # which is no proof: the search goes on above
+            low = max(low, target)  # not proven: the search continues above
             continue
         schedule = tidied(graph, solution.schedule)
         real, below = real_peak(schedule), schedule.simulate(graph).peak_bytes

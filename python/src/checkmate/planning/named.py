@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Schedules behind the budgets that errors have named, so that these work when they are passed on.
 
-A search stops by the clock and goes by measured costs, so a second one may miss what the first one found. What was found is kept
-in this process, and on disk where plans are, for every graph of the same operators and sizes, whatever its costs.
+A search stops by the clock and uses measured costs, so a second one may miss what the first one found. Its schedule is kept
+in this process, and on disk with the plans, for every graph of the same operators and sizes, with any costs.
 """
 
 from __future__ import annotations
@@ -18,19 +18,39 @@ from .claim import NOTHING
 #: Graphs of which this process keeps a schedule; the one that was named first goes first.
 _MOST = 64
 
-#: By front door and structure.
+#: By front door and structure; and of the plans that were found, for the same, that of the lowest peak.
 _SCHEDULES: OrderedDict[tuple[str, str], Schedule] = OrderedDict()
+_FOUND: OrderedDict[tuple[str, str], Schedule] = OrderedDict()
 
 
 def remember(graph: Graph, schedule: Schedule, front: str, *, on_disk: bool) -> None:
-    """In place of what is known of the same structure."""
+    """Replaces what is known of the same structure."""
     key = front, structure.digest(graph)
-    _SCHEDULES.pop(key, None)
-    _SCHEDULES[key] = schedule
-    if len(_SCHEDULES) > _MOST:
-        _SCHEDULES.popitem(last=False)
+    _keep(_SCHEDULES, key, schedule)
     if on_disk:
         plan_cache.store(_path(*key), schedule, NOTHING)
+
+
+def found(graph: Graph, schedule: Schedule, front: str) -> None:
+    """Records a plan in this process, so that no error names a larger budget than the plan needs."""
+    key = front, structure.digest(graph)
+    before = _FOUND.get(key)
+    if before is None or not before.verify(graph) or schedule.simulate(graph).peak_bytes < before.simulate(graph).peak_bytes:
+        _keep(_FOUND, key, schedule)
+
+
+def known(graph: Graph, front: str, *, on_disk: bool) -> list[Schedule]:
+    """What `recall` gives and what was `found`, if the verifier accepts it."""
+    noted = _FOUND.get((front, structure.digest(graph)))
+    both = [recall(graph, front, on_disk=on_disk), noted if noted is not None and noted.verify(graph) else None]
+    return [schedule for schedule in both if schedule is not None]
+
+
+def _keep(schedules: OrderedDict[tuple[str, str], Schedule], key: tuple[str, str], schedule: Schedule) -> None:
+    schedules.pop(key, None)
+    schedules[key] = schedule
+    if len(schedules) > _MOST:
+        schedules.popitem(last=False)
 
 
 def recall(graph: Graph, front: str, *, on_disk: bool) -> Schedule | None:

@@ -59,7 +59,7 @@ def store(path: pathlib.Path, schedule: Schedule, claim: Claim) -> None:
 
 
 def keep(path: pathlib.Path, text: str) -> None:
-    """Replaces a file as a whole. A folder that cannot be written to only means that the next process works again."""
+    """Replaces a file atomically. If the folder cannot be written to, the next process solves again."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         replace_file(path, text)

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Schedules in which some operators run only so often, all of them together.
+"""Schedules with a limit on the number of computations of some operators, all of them together.
 
-The solver knows operators that may run again and such that may not, but no number. So each run of these is given a price beside its cost:
-the dearer it is, the fewer of them the cheapest schedule found has (Lagrange). And what a schedule computes again it may have room to hold:
-then there is one run less, at no cost. The bound of the problem without the limit holds for that with it, whose schedules are some of those.
+The solver knows whether an operator may be recomputed, but no limit. So each computation of these operators gets a price in addition to
+its cost: the higher the price, the fewer of them are in the cheapest schedule found (Lagrangian relaxation). A schedule may also have room
+to hold a value that it recomputes: that saves a computation at no cost. The bound of the problem without the limit is also valid with it,
+since every schedule within the limit is one of the problem without it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from .tidy import tidied
 
 @dataclass(frozen=True)
 class Repeats:
-    """These operators may have at most so many runs, the first ones included."""
+    """The operators `ops` may run at most `most` times in total, first computations included."""
 
     ops: frozenset[int]
     most: int
@@ -41,7 +42,7 @@ class Repeats:
         return max((sum(tensors[t].bytes for t in ops[i].outputs) for i in self.ops), default=0)
 
     def priced(self, graph: Graph, price: int) -> Graph:
-        """The graph in which a run of these operators costs so much more."""
+        """The graph in which a computation of these operators costs `price` more."""
         content = json.loads(graph.to_json(places=False))
         for i in self.ops:
             content["ops"][i]["cost"] += price

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Takes out of a schedule what need not be computed again.
+"""Removes unnecessary recomputations from a schedule.
 
 A search may drop a value while a view of the same storage stays alive, and compute it again later. In the dataflow graph
-that costs time only; in a framework the second computation makes a second storage beside the view's. Keeping the value
+that costs time only; in a framework the second computation makes a second storage in addition to the view's. Keeping the value
 costs no bytes, since its storage is there all the time, so the second computation is left out, and with it everything
 that was computed again for its sake alone.
 """
@@ -14,8 +14,10 @@ from ..schedule import Schedule, Step
 
 
 def tidied(graph: Graph, schedule: Schedule) -> Schedule:
-    """Never more expensive, and never above the peak of `schedule`. O(steps and operands)."""
+    """Never more expensive, and never above the peak of `schedule`. One that moves tensors stays as it is. O(steps and operands)."""
     steps = schedule.steps
+    if any(step.kind not in ("compute", "free") for step in steps):
+        return schedule
     kept = _without_unused(graph, _without_needless(graph, steps))
     return schedule if len(kept) == len(steps) else schedule.with_steps(kept)
 

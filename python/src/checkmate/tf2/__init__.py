@@ -4,8 +4,8 @@
     train_iteration = checkmate.tf2.compile(model, loss, optimizer, input_spec, label_spec, budget="4GiB")
     prediction, loss = train_iteration(images, labels)
 
-`compile` is the original Checkmate's function, with a budget that holds; `keras` is for people who use `fit`, `function` for
-steps of one's own. Operators run one after another, in the order of a schedule, with TensorFlow's own kernels.
+`compile` has the signature of the original Checkmate, and enforces the budget; `keras` is for `fit`, `function` for
+your own training steps. Operators run one after another, in the order of a schedule, with TensorFlow's own kernels.
 """
 
 from __future__ import annotations
@@ -14,12 +14,15 @@ import os
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from ..errors import CheckmateError, InfeasibleError, UnsupportedError, framework_missing, framework_too_old
+
 try:
     import tensorflow as _tensorflow
 except ImportError as _error:
-    raise ImportError("checkmate.tf2 needs TensorFlow 2.16 or newer: pip install tensorflow, or tensorflow-cpu") from _error
+    raise framework_missing("tf2", "TensorFlow", "2.16", "pip install tensorflow, or tensorflow-cpu", _error) from _error
+if (_old := framework_too_old("tf2", "TensorFlow", "2.16", "pip install --upgrade tensorflow", _tensorflow.__version__)) is not None:
+    raise _old
 
-from ..errors import CheckmateError, InfeasibleError, UnsupportedError
 from ..planning.frontier import Frontier
 from . import keras_steps, tradeoff
 from .function import Planned, PlannedFunction
@@ -32,20 +35,20 @@ Model = TypeVar("Model")
 
 def compile(model: Any, loss: Any, optimizer: Any, input_spec: Any, label_spec: Any, budget: int | float | str = "auto", *,
             loss_weights: Any = None, **options: Any) -> Planned:  # fmt: skip
-    """A function of a batch and its labels that makes a training step and gives `(prediction, loss)`. It takes weights of samples
-    as a third argument.
+    """Returns a function of a batch and its labels that takes a training step and returns `(prediction, loss)`. It takes sample
+    weights as an optional third argument.
 
     model: a keras.Model. loss, optimizer: Keras objects or names; a dict or a list of losses for several outputs, `loss_weights` for each.
-    The loss is what `fit` computes. A function of one's own gets all outputs of a model with several. input_spec, label_spec: tensors or
-    tf.TensorSpecs of a batch, or nests of them. The step is planned here; batches of another shape are planned when they come.
+    The loss is what `fit` computes. A loss function of your own gets all outputs of a model with several. input_spec, label_spec: tensors or
+    tf.TensorSpecs of a batch, or nests of them. The step is planned here; batches of another shape are planned when they first occur.
 
     budget: bytes, "4GiB", "60%" of the step's peak without rematerialization, "60% of activations" or "60%act" of what that peak has beyond
-    the bytes that are there whatever is computed again, "auto" for what the machine has free, or "min" for the least that is found.
+    the bytes that are in memory in any case, "auto" for what the machine has free, or "min" for the least that is found.
     It counts variables, the optimizer's too, arguments, values, gradients and what kernels allocate.
 
-    fixed_bytes: what else lives beside the step.  costs: "measure" (every operator by itself, cached) or "estimate".
-    time_limit: seconds for the solver.  gap: good enough, relative.  threads, seed, strategy: as in `checkmate.solve`.
-    cache: keep plans and costs on disk.  progress: called with a line of text now and then.
+    fixed_bytes: other memory in use during the step.  costs: "measure" (every operator separately, cached) or "estimate".
+    time_limit: seconds for the solver.  gap: relative gap at which the search stops.  threads, seed, strategy: as in `checkmate.solve`.
+    cache: keep plans and costs on disk.  progress: called with lines of text while it plans.
 
     InfeasibleError when nothing fits, UnsupportedError for what cannot be planned, KeyboardInterrupt on Ctrl-C.
     """
@@ -68,8 +71,8 @@ def keras(model: Model, budget: int | float | str = "auto", **options: Any) -> M
 
 
 def function(step: Callable[..., Any], budget: int | float | str = "auto", **options: Any) -> Planned:
-    """A step of one's own, such as one with tf.GradientTape and an optimizer, planned as a whole. It is called with the same
-    arguments: tensors, nests of them, and Python values, for each of which it is planned anew. It may be a method: @checkmate.tf2.function.
+    """Your own training step, such as one with tf.GradientTape and an optimizer, planned as a whole. It is called with the same
+    arguments: tensors, nests of them, and Python values, for each of which it is planned again. It may be a method: @checkmate.tf2.function.
     Options as in `compile`."""
     if not callable(step):
         raise TypeError(f"step must be a function, not {type(step).__name__}")
@@ -79,18 +82,19 @@ def function(step: Callable[..., Any], budget: int | float | str = "auto", **opt
 def explain(
     step: Callable[..., Any],
     *args: Any,
-    budgets: int = 8,
+    budgets: int | str = 8,
     budget: int | float | str | None = None,
     plot: str | os.PathLike[str] | None = None,
     report: str | os.PathLike[str] | None = None,
     show: Callable[[str], None] | None = print,
     **options: Any,
 ) -> Frontier:
-    """The frontier of memory against overhead of a step, shown line by line as it is found: `step` is a function, what `compile` or
-    `function` gave, or a model that was given to `keras`, whose step has one argument, the batch: `explain(model, (x, y))`. `args`: its
+    """The frontier of memory against overhead of a step, printed line by line as it is found: `step` is a function, the result of
+    `compile` or `function`, or a model that was given to `keras`, whose step has one argument, the batch: `explain(model, (x, y))`. `args`: its
     arguments, tensors or specs. The step is traced, not run.
 
-    `budgets` points from the peak without rematerialization down to the memory floor. `plot` names an SVG file to draw the frontier
+    `budgets` points from the peak without rematerialization down to the memory floor, or "near-min": the least that is found to be
+    enough and up to twice it, which shows what one more megabyte saves there. `plot` names an SVG file to draw the frontier
     in, `report` an HTML file for the plan for `budget`; without one, for the least memory at a tenth more computation at most.
     Other options as in `compile`. KeyboardInterrupt on Ctrl-C.
     """
@@ -105,7 +109,7 @@ def explain(
 
 
 def plans(compiled: Any) -> list[Plan]:
-    """What was planned so far, of a function that `compile` or `function` gave, or a model given to `keras`."""
+    """The plans so far of the result of `compile` or `function`, or of a model given to `keras`."""
     planned = compiled if isinstance(compiled, Planned) else getattr(compiled, "checkmate_planned", None)
     if planned is None:
         raise TypeError("plans needs what compile or function gave, or a model that was given to keras")
@@ -133,4 +137,8 @@ def _options(budget: int | float | str, options: dict[str, Any]) -> Options:
             raise
         known = ", ".join(name for name in Options.__dataclass_fields__ if name != "budget")
         unknown = ", ".join(sorted(set(options) - set(Options.__dataclass_fields__)))
+        if moving := sorted(set(options) & {"offload", "offload_memory", "offload_speed"}):
+            raise UnsupportedError(
+                f"{moving[0]}= is an option of checkmate.torch: with TensorFlow tensors are computed again, not moved. Leave it out"
+            ) from None
         raise TypeError(f"unknown option {unknown}; there are {known}") from None

@@ -11,7 +11,7 @@ import hashlib
 import tensorflow as tf
 
 from .measure import described
-from .program import Call, Program, Value
+from .operators import Call, Program, Value
 
 _INTEGERS = {tf.int32, tf.int64}
 
@@ -33,7 +33,7 @@ def serves(planned: Program, given: Program) -> bool:
 
 
 def more_bytes(planned: Program, given: Program) -> int:
-    """What is there beside the planned step, which `serves`: the arguments as they were given."""
+    """Bytes on top of those of a planned step that `serves`: the arguments before they are cast."""
     return sum(mine.bytes for mine, other in zip(given.inputs, planned.inputs, strict=True) if mine.spec.dtype != other.spec.dtype)
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The bytes that kernels ask TensorFlow's allocator for.
+"""The bytes that kernels request from TensorFlow's allocator.
 
-The allocator's counters add up the chunks that it gives, and a chunk may be larger by a fifth, or by any amount that it thinks too
-little to split off. Its profiler reports every request as it was. All calls are watched in one session, since each writes lines to the log.
+The allocator's counters add up the chunks that it gives, and a chunk may be larger than the request by a fifth, or by a remainder too small
+to split off. Its profiler reports the requests. All calls are profiled in one session, since each session writes lines to the log.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NAME = "checkmate/asked/"
 
 
 class Watch:
-    """Calls as they run, one after another."""
+    """Calls that run one after another."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -65,7 +65,7 @@ Event = tuple[int, int, str, dict[str, int]]
 
 
 def _most(events: list[Event], count: int) -> list[int] | None:
-    """Of each name, the most in any of its runs; None where a run is missing, as where events were dropped."""
+    """For each name, the maximum over its runs; None if a run is missing, for example because events were dropped."""
     runs: list[list[int]] = [[] for _ in range(count)]
     windows = sorted((at, end, int(name.removeprefix(_NAME))) for at, end, name, _facts in events if name.startswith(_NAME))
     memory = sorted((e for e in events if not e[2].startswith(_NAME)), key=lambda e: e[0])
@@ -89,7 +89,7 @@ def _most(events: list[Event], count: int) -> list[int] | None:
 
 
 def _events(folder: str, *, on_gpu: bool) -> list[Event] | None:
-    """When each began and ended, in picoseconds, the names of those that count, and what they say."""
+    """Begin and end of each event, in picoseconds, the names of the relevant ones, and their content."""
     try:
         from tensorflow.tsl.profiler.protobuf import xplane_pb2
     except ImportError:

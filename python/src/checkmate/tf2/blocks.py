@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Updates of large variables, some rows at a time.
 
-An optimizer's update is written for whole variables, and makes copies as large as these. Where it is elementwise the same can be done
-block by block of rows: the numbers are the same, bit for bit, and the copies are as large as a block. A block of a variable is gathered,
-computed with, and scattered back. TensorFlow does both within the variable's own memory, which it keeps for itself from then on: whatever reads
-the variable gets a copy. Afterwards that is switched off again.
+An optimizer's update is written for whole variables, and makes copies as large as these. An elementwise update can be done in blocks
+of rows: the numbers are the same, bit for bit, and the copies are as large as a block. A block of a variable is gathered,
+updated, and scattered back. TensorFlow does both within the variable's own memory and from then on gives every read of the variable
+a copy. Afterwards that mode is switched off again.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.python.framework import func_graph
 
-from . import order, program
+from . import operators, order
 from .run import Emitter
 
-#: A block has so many bytes at least, and a variable so many blocks at most.
+#: The least bytes of a block, and the most blocks of a variable.
 _BLOCK_BYTES, _BLOCKS = 1 << 19, 64
-#: Rows are so many bytes or a multiple: kernels then compute a block's elements like those of the whole, in vectors, and a slice copies nothing.
+#: The bytes of a row are a multiple of this: kernels then compute a block's elements in vectors, like those of the whole, and slices do not copy.
 _ROW_BYTES = 64
 _TYPES = {tf.float16, tf.bfloat16, tf.float32, tf.float64}
 _ELEMENTWISE = {"Mul", "Sub", "AddV2", "RealDiv", "Sqrt", "Square", "Neg", "Abs", "Sign", "Maximum", "Minimum"}
@@ -31,16 +31,16 @@ _SCATTER = {"AssignVariableOp": "ResourceScatterUpdate", "AssignAddVariableOp": 
 
 @dataclass
 class Blocks:
-    """`instead`: for the first call of a group of the tail, calls that do what the group does in blocks. `like`: for calls of these, one that
-    takes as long and writes over the same operands. `measured`: calls of which that has to be found out. `constant_bytes`: of indices."""
+    """`instead`: for the first call of a group of the tail, calls that replace the group, in blocks. `like`: for calls of these, one that
+    takes as long and overwrites the same operands. `measured`: calls that have to be measured for that. `constant_bytes`: of indices."""
 
-    instead: dict[program.Call, list[program.Call]] = field(default_factory=dict)
-    like: dict[program.Call, program.Call] = field(default_factory=dict)
-    measured: list[program.Call] = field(default_factory=list)
+    instead: dict[operators.Call, list[operators.Call]] = field(default_factory=dict)
+    like: dict[operators.Call, operators.Call] = field(default_factory=dict)
+    measured: list[operators.Call] = field(default_factory=list)
     constant_bytes: int = 0
 
 
-def of(step: program.Program) -> Blocks:
+def of(step: operators.Program) -> Blocks:
     """The groups of the tail that can be run in blocks. O(calls and operands)."""
     groups = step.groups()
     home = {v: i for i, group in enumerate(groups) for call in group for v in call.outputs}
@@ -57,8 +57,8 @@ def of(step: program.Program) -> Blocks:
     return found
 
 
-def _rows(value: program.Value) -> int:
-    """Of a block; 0 where there is no use in blocks, or none can be made."""
+def _rows(value: operators.Value) -> int:
+    """Rows of a block; 0 if blocks have no use or cannot be made."""
     shape = value.spec.shape
     if value.spec.dtype not in _TYPES or not shape.rank or shape.rank < 2 or value.bytes < 2 * _BLOCK_BYTES:
         return 0
@@ -68,8 +68,8 @@ def _rows(value: program.Value) -> int:
     return found if row_bytes % _ROW_BYTES == 0 and 2 * found <= rows else 0
 
 
-def _whole(call: program.Call) -> program.Value | None:
-    """The tensor of the variable's shape that the call gives or takes, if it can be done in blocks."""
+def _whole(call: operators.Call) -> operators.Value | None:
+    """The output or operand of the variable's shape, if the call can be done in blocks."""
     if call.type in _SCATTER:
         return call.inputs[1] if _rows(call.inputs[1]) and call.inputs[0].variable == call.inputs[1].bytes else None
     if call.type == "ReadVariableOp":
@@ -81,17 +81,17 @@ def _whole(call: program.Call) -> program.Value | None:
     return call.outputs[0] if alike else None
 
 
-def _clusters(group: list[program.Call], leaving: set[program.Value]) -> Iterator[list[program.Call]]:
-    """Calls to be done together, block by block: those that share tensors or variables, and of whose tensors nothing else reads any."""
+def _clusters(group: list[operators.Call], leaving: set[operators.Value]) -> Iterator[list[operators.Call]]:
+    """Clusters of calls to be done together, block by block: calls that share tensors or variables, whose tensors no other call reads."""
     able = {call: whole for call in group if (whole := _whole(call)) is not None}
-    readers: dict[program.Value, list[program.Call]] = {}
+    readers: dict[operators.Value, list[operators.Call]] = {}
     for call in group:
         for value in call.inputs:
             readers.setdefault(value, []).append(call)
     while gone := [c for c in able if any(v in leaving or any(r not in able for r in readers.get(v, ())) for v in c.outputs)]:
         for call in gone:
             del able[call]
-    of_value: dict[program.Value, list[program.Call]] = {}
+    of_value: dict[operators.Value, list[operators.Call]] = {}
     for call, whole in able.items():
         for value in {whole, *(v for v in call.inputs if v.is_resource or v.spec.shape == whole.spec.shape)}:
             of_value.setdefault(value, []).append(call)
@@ -109,13 +109,13 @@ def _clusters(group: list[program.Call], leaving: set[program.Value]) -> Iterato
 
 
 def _replaced(
-    calls: list[program.Call], cluster: list[program.Call], made_by: dict[program.Value, program.Call], found: Blocks
-) -> list[program.Call]:
-    """The calls with those of the cluster in blocks, at the place of the last one; as they were where one between would have to wait."""
+    calls: list[operators.Call], cluster: list[operators.Call], made_by: dict[operators.Value, operators.Call], found: Blocks
+) -> list[operators.Call]:
+    """The calls with those of the cluster in blocks, at the place of the last one; unchanged if a call in between would have to wait."""
     inside, last = set(cluster), calls.index(cluster[-1])
     begun = calls.index(cluster[0])
-    assigned: set[program.Value] = set()
-    waiting: set[program.Call] = set(cluster)
+    assigned: set[operators.Value] = set()
+    waiting: set[operators.Call] = set(cluster)
     read = {call.inputs[0] for call in cluster if call.type == "ReadVariableOp"}
     for call in calls[begun:last]:
         if call in inside:
@@ -127,9 +127,9 @@ def _replaced(
 
 
 class _Cut:
-    """A cluster in blocks. Operators of blocks of as many rows are alike, and made once."""
+    """A cluster in blocks. Blocks with the same number of rows share their operators, which are made once."""
 
-    def __init__(self, cluster: list[program.Call], found: Blocks) -> None:
+    def __init__(self, cluster: list[operators.Call], found: Blocks) -> None:
         self.cluster, self.found = cluster, found
         first = _whole(cluster[0])
         assert first is not None
@@ -137,20 +137,20 @@ class _Cut:
         self.graph = func_graph.FuncGraph("blocks")
         self.ops: dict[tuple[int, object], tf.Operation] = {}
 
-    def calls(self) -> list[program.Call]:
-        made: list[program.Call] = []
+    def calls(self) -> list[operators.Call]:
+        made: list[operators.Call] = []
         for begin in range(0, self.shape[0], self.rows):
             made += self._block(begin, min(self.rows, self.shape[0] - begin))
         for handle in dict.fromkeys(v for call in self.cluster for v in call.inputs if v.is_resource):
             made.append(self._call(0, "DisableCopyOnRead", [handle], []))
         return made
 
-    def _block(self, begin: int, rows: int) -> Iterable[program.Call]:
+    def _block(self, begin: int, rows: int) -> Iterable[operators.Call]:
         indices = self._constant(np.arange(begin, begin + rows, dtype=np.int32))
-        now: dict[program.Value, program.Value] = {}
+        now: dict[operators.Value, operators.Value] = {}
 
-        def part(value: program.Value) -> Iterator[program.Call]:
-            """Of a tensor from outside."""
+        def part(value: operators.Value) -> Iterator[operators.Call]:
+            """The block of a tensor from outside the cluster."""
             if value in now or value.is_resource or value.spec.shape != tf.TensorShape(self.shape):
                 return
             zeros = [0] * (len(self.shape) - 1)
@@ -179,24 +179,24 @@ class _Cut:
                 self.found.like[made] = call
                 yield made
 
-    def _constant(self, value: np.ndarray[Any, Any]) -> program.Value:
+    def _constant(self, value: np.ndarray[Any, Any]) -> operators.Value:
         self.found.constant_bytes += value.nbytes
-        return program.Value("block", tf.TensorSpec(value.shape, value.dtype), value.nbytes, constant=value)
+        return operators.Value("block", tf.TensorSpec(value.shape, value.dtype), value.nbytes, constant=value)
 
-    def _value(self, whole: program.Value, rows: int) -> program.Value:
+    def _value(self, whole: operators.Value, rows: int) -> operators.Value:
         shape = [rows, *self.shape[1:]]
-        return program.Value(whole.name, tf.TensorSpec(shape, whole.spec.dtype), whole.bytes // self.shape[0] * rows)
+        return operators.Value(whole.name, tf.TensorSpec(shape, whole.spec.dtype), whole.bytes // self.shape[0] * rows)
 
-    def _call(self, rows: int, kind: str | program.Call, inputs: list[program.Value], outputs: list[program.Value]) -> program.Call:
-        key = rows, kind if isinstance(kind, program.Call) else (kind, *(v.spec.dtype for v in inputs[-1:] + outputs))
+    def _call(self, rows: int, kind: str | operators.Call, inputs: list[operators.Value], outputs: list[operators.Value]) -> operators.Call:
+        key = rows, kind if isinstance(kind, operators.Call) else (kind, *(v.spec.dtype for v in inputs[-1:] + outputs))
         if key not in self.ops:
             with self.graph.as_default():
                 given = [tf.compat.v1.placeholder(v.spec.dtype, v.spec.shape) for v in inputs]
-                self.ops[key] = Emitter().emit(kind.op, given)[0].op if isinstance(kind, program.Call) else _made(kind, given, outputs)
-        return program.Call(self.ops[key], inputs, outputs, once=True)
+                self.ops[key] = Emitter().emit(kind.op, given)[0].op if isinstance(kind, operators.Call) else _made(kind, given, outputs)
+        return operators.Call(self.ops[key], inputs, outputs, once=True)
 
 
-def _made(kind: str, given: list[tf.Tensor], outputs: list[program.Value]) -> tf.Operation:
+def _made(kind: str, given: list[tf.Tensor], outputs: list[operators.Value]) -> tf.Operation:
     if kind == "Slice":
         return tf.raw_ops.Slice(input=given[0], begin=given[1], size=given[2]).op
     if kind == "ResourceGather":

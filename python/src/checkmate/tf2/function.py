@@ -14,8 +14,9 @@ import tensorflow as tf
 
 from ..errors import UnsupportedError
 from .alike import more_bytes, serves
+from .operators import Program
 from .planner import Options, Plan, plan
-from .program import Program, read
+from .program import read
 from .run import as_written
 
 
@@ -37,12 +38,12 @@ class Planned:
         return self._for(args, kwargs, flat)([leaf for leaf in flat if isinstance(leaf, tf.Tensor)])
 
     def prepare(self, *args: Any, **kwargs: Any) -> Plan:
-        """Plans for tensors or specs like these, and runs nothing."""
+        """Plans for tensors or specs like these, without running anything."""
         flat = [leaf if isinstance(leaf, tf.TensorSpec) else _tensor(leaf) for leaf in tf.nest.flatten((args, kwargs))]
         return self._for(args, kwargs, flat).plan
 
     def forget(self) -> None:
-        """Whatever comes next is traced and planned anew."""
+        """The next call is traced and planned anew."""
         with self._lock:
             self.plans.clear()
             self._ready.clear()
@@ -70,7 +71,7 @@ class Planned:
         concrete, kept = self._trace(args, kwargs, flat)
         step = read(concrete)
         self.options.say(f"{self.name}: traced {len(step.calls)} operators in {time.perf_counter() - begin:.1f} s")
-        values = [leaf for leaf in flat if not isinstance(leaf, tf.Tensor)]  # whose places in memory may stand for them in the key
+        values = [leaf for leaf in flat if not isinstance(leaf, tf.Tensor)]  # their addresses identify them in the key
         made, built = self._served(step) or self._made(step)
         return _Ready(made, built, concrete, (kept, values))
 
@@ -81,7 +82,7 @@ class Planned:
         return made, built
 
     def _served(self, step: Program) -> tuple[Plan, Callable[..., list[Any]]] | None:
-        """The plan of a step that differs in the type of integers alone."""
+        """The plan of a step that differs only in the type of integers."""
         for planned, made, built in self._programs:
             if serves(planned, step) and made.peak_bytes + more_bytes(planned, step) <= made.budget_bytes:
                 types = [value.spec.dtype for value in planned.inputs]
@@ -106,7 +107,7 @@ class Planned:
 
 
 class PlannedFunction(Planned):
-    """Of a function, which may be a method: each object has plans of its own."""
+    """Of a function, which may be a method: each object has its own plans."""
 
     def __init__(self, step: Callable[..., Any], options: Options, name: str) -> None:
         super().__init__(step, options, name)
@@ -127,7 +128,7 @@ class PlannedFunction(Planned):
 
 
 class _Method:
-    """Of an object, which is there as long as its method is called."""
+    """For an object, which lives as long as its method is called."""
 
     def __init__(self, planned: Planned, instance: Any) -> None:
         self.checkmate_planned, self._instance = planned, instance
@@ -140,7 +141,7 @@ class _Method:
 
 
 class _Ready:
-    """A plan, and what runs it. `kept`: what owns the variables that the step made when it was traced, and the arguments."""
+    """A plan, and the function that runs it. `kept`: the owners of the variables that the step made when it was traced, and of the arguments."""
 
     def __init__(self, made: Plan, built: Callable[..., list[Any]], concrete: Any, kept: object) -> None:
         self.plan, self.built, self.concrete, self.kept = made, built, concrete, kept
@@ -155,7 +156,7 @@ class _Ready:
 
 
 def _written(step: Callable[..., Any]) -> Callable[..., Any]:
-    """What tf.function was given: as a call of one function, nothing of it could be planned."""
+    """The Python function inside a tf.function: as a call of one function, nothing inside of it could be planned."""
     if not isinstance(step, tf.types.experimental.PolymorphicFunction):
         return step
     if getattr(step, "_jit_compile", None):

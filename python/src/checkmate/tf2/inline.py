@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A traced step without calls of other functions: each is replaced by what it does.
+"""Inlines the functions that a traced step calls.
 
-A `tf.function` that is called while a step is traced is one operator there. Nothing inside of it could be planned, and all
+A `tf.function` that is called while a step is traced is a single operator there. Nothing inside of it could be planned, and all
 that its backward pass needs would be kept. One that XLA compiles, such as Keras's grouped convolution, stays one operator: XLA
-orders what is inside as it likes, and the whole is measured.
+orders its operators itself, and the whole is measured.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ class _Copy:
         self.made: list[tf.Operation] = []
 
     def run(self, graph: Any, given: Sequence[tf.Tensor], wanted: Sequence[tf.Tensor], prefix: str, after: list[tf.Operation]) -> list[tf.Tensor]:
-        """Copies of the wanted tensors. `after`: what has to run before what is copied."""
+        """Copies of the wanted tensors. `after`: operators that have to run before the copies."""
         now: dict[int, tf.Tensor] = {id(old): new for old, new in zip(graph.inputs, given, strict=True)}
-        done: dict[str, tf.Operation] = {}  # what stands for an operator, for who has to run after it
+        done: dict[str, tf.Operation] = {}  # the replacement of an operator, for operators that have to run after it
         entries = {tensor.op.name for tensor in graph.inputs}
         for op in graph.get_operations():
             if op.name in entries:
@@ -97,8 +97,8 @@ def _restore_shapes(body: Any, traced: Any) -> None:
 
 
 def _compiled(body: Any, inputs: Sequence[tf.Tensor], name: str, before: list[tf.Operation]) -> tuple[list[tf.Tensor], list[tf.Operation]]:
-    """The call of a function that XLA compiles, variables read outside of it: of tensors alone it can be measured by itself. Its
-    results, and the operators made."""
+    """The call of a function that XLA compiles, with its variables read outside of it: with tensors alone it can be measured in isolation.
+    Returns its results, and the operators made."""
     emitter = Emitter(before)
     handles = {id(place): given for place, given in zip(body.inputs, inputs, strict=True) if place.dtype == tf.resource}
     taken: list[tf.Tensor] = []  # of the function

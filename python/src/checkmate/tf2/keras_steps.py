@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Training steps of Keras models: the function that the original Checkmate gives, and `model.fit`."""
+"""Training steps of Keras models: a function with the original Checkmate's signature, and `model.fit`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ log = logging.getLogger("checkmate.tf2")
 
 
 def step_of(model: Any, loss: Any, optimizer: Any, loss_weights: Any = None) -> Callable[..., tuple[Any, tf.Tensor]]:
-    """Forward pass in training, loss with the model's own, gradients, update: gives the prediction and the loss."""
+    """Forward pass in training mode, loss including the model's own losses, gradients, update. Returns the prediction and the loss."""
     if not isinstance(model, keras_library.Model):
         raise TypeError(f"model must be a keras.Model, not {type(model).__name__}; for other steps there is checkmate.tf2.function")
     loss_of = losses.of(model, loss, loss_weights)
@@ -41,7 +41,7 @@ def step_of(model: Any, loss: Any, optimizer: Any, loss_weights: Any = None) -> 
 
 
 def built(model: Any, optimizer: Any, input_spec: Any) -> Any:
-    """Makes the variables of model and optimizer, which a plan counts. Gives the optimizer."""
+    """Makes the variables of model and optimizer, which a plan counts. Returns the optimizer."""
     if isinstance(model, keras_library.Model):
         _require_tensorflow()
         _require_one_replica(model)
@@ -60,8 +60,8 @@ def built(model: Any, optimizer: Any, input_spec: Any) -> Any:
 
 
 def plan_fit(model: Any, options: Options) -> Planned:
-    """Makes `model.fit` run planned steps. The model's own `train_step` is what is planned, so that metrics, sample weights and
-    steps of one's own work; its loop runs in Python, one call a step."""
+    """Makes `model.fit` run planned steps. The model's own `train_step` is planned, so that metrics, sample weights and
+    custom steps work; its loop runs in Python, one call a step."""
     if not isinstance(model, keras_library.Model):
         raise TypeError(f"model must be a keras.Model, not {type(model).__name__}")
     _require_tensorflow()
@@ -92,8 +92,8 @@ def plan_fit(model: Any, options: Options) -> Planned:
 
 
 def _count_batches_alike(model: Any) -> None:
-    """Of several outputs, Keras logs the mean of each loss. It traces `fit` for batches of any size, whose number of samples then does not
-    weigh; where the size is known, as here, it would."""
+    """For several outputs, Keras logs the mean of each loss. It traces `fit` for batches of any size, so batches are not weighted by their
+    number of samples; with a known size, as here, they would be."""
     compiled = getattr(model, "_compile_loss", None)
     if compiled is None:
         return
@@ -115,7 +115,7 @@ def _without_weight(update: Callable[..., Any], values: Any, sample_weight: Any 
 
 
 def keras_chooses_xla() -> bool:
-    """Whether jit_compile may be True without anybody having asked for it."""
+    """Whether jit_compile may be True by default."""
     return any(device.device_type != "CPU" for device in tf.config.list_physical_devices())
 
 

@@ -14,8 +14,8 @@ LossOf = Callable[[Any, Any, Any], tf.Tensor]
 
 
 def of(model: Any, loss: Any, weights: Any = None) -> LossOf:
-    """Of labels, predictions and weights of samples (or None), a number, with what the model's layers add. `weights`: of each of several
-    losses, as in `model.compile`. A function of one's own gets what the model gives; where that is several outputs, Keras has no such thing."""
+    """The loss as a function of labels, predictions and sample weights (or None), including losses of the model's layers. `weights`: of each
+    of several losses, as in `model.compile`. A custom function gets the model's outputs; Keras does not support one for several outputs."""
     named = [keras_library.losses.get(one) for one in tf.nest.flatten(loss)]
     if not any(one is not None for one in named):
         raise TypeError("compile needs a loss, as a Keras object or by name, or a dict or a list of them")
@@ -38,7 +38,7 @@ def of(model: Any, loss: Any, weights: Any = None) -> LossOf:
 
 
 def _compiled(model: Any, loss: Any, weights: Any) -> Any:
-    """A model that has no layers, and computes the loss of this one, whose own compile() may never have been called."""
+    """A model without layers that computes the loss of this one, whose compile() may never have been called."""
 
     class Compiled(keras_library.Model):  # type: ignore[misc]
         @property
@@ -53,7 +53,7 @@ def _compiled(model: Any, loss: Any, weights: Any) -> Any:
 
 
 def _is_own(loss: Any) -> bool:
-    """Whether it is a function that is none of Keras'."""
+    """Whether it is a custom function, not one of Keras'."""
     return callable(loss) and not isinstance(loss, (keras_library.losses.Loss, type)) and not getattr(loss, "__module__", "").startswith("keras.")
 
 
@@ -73,11 +73,11 @@ def _shapes(value: Any) -> str:
 
 
 def _as_it_is(error: ValueError) -> ValueError:
-    """Which AutoGraph, through which it comes, does not write out with all its calls."""
+    """An error message that AutoGraph, through which it passes, does not expand with all its calls."""
     error.ag_pass_through = True  # type: ignore[attr-defined]
     return error
 
 
 def first_line(error: Exception) -> str:
-    """Without the colours of a terminal."""
+    """The text without terminal colours."""
     return re.sub(r"\x1b\[[0-9;]*m", "", next(iter(str(error).splitlines()), ""))

@@ -15,13 +15,13 @@ from ..graph import Graph, OpKind
 from ..schedule import Schedule
 from .blocks import Blocks
 from .measure import SMALL_CALL_BYTES, Facts, estimate
-from .program import SPARSE, Call, Program, Value
+from .operators import SPARSE, Call, Program, Value
 
 
 @dataclass
 class Lowered:
-    """`ops[i]` are the calls that operator i of `graph` stands for, `blocks[i]` those that take less. `over_bytes`: so much less than the
-    graph counts a run may take, None where nobody knows. `held_bytes`: what is there all the time."""
+    """`ops[i]` are the calls that operator i of `graph` stands for, `blocks[i]` those that take less. `over_bytes`: how far a run may stay
+    below the graph's count, None if unknown. `held_bytes`: what is in memory all the time."""
 
     program: Program
     graph: Graph
@@ -72,8 +72,8 @@ class Lowered:
 
 def lower(program: Program, facts: dict[Call, Facts], *, name: str, fixed_bytes: int, uncounted_bytes: int = 0, guessed: bool = False,
           blocks: Blocks | None = None) -> Lowered:  # fmt: skip
-    """`fixed_bytes`: what the process holds beside the step. `uncounted_bytes`: what kernels may allocate and no counter sees. `guessed`:
-    whether it is estimated what some large operators take. `blocks`: what can be run so."""
+    """`fixed_bytes`: what the process holds outside the step. `uncounted_bytes`: what kernels may allocate and no counter sees. `guessed`:
+    whether the bytes of some large operators are estimates. `blocks`: what can be run in blocks."""
     blocks = blocks or Blocks()
     for call in (call for calls in blocks.instead.values() for call in calls if call not in facts):
         facts[call] = replace(facts[blocks.like[call]], nanoseconds=0) if call in blocks.like else estimate(call)
@@ -86,14 +86,14 @@ def lower(program: Program, facts: dict[Call, Facts], *, name: str, fixed_bytes:
 
 
 class _Lowering:
-    def __init__(self, program: Program, facts: dict[Call, Facts], graph: Graph, beside: int, uncounted: int, guessed: bool,
+    def __init__(self, program: Program, facts: dict[Call, Facts], graph: Graph, fixed: int, uncounted: int, guessed: bool,
                  blocks: Blocks) -> None:  # fmt: skip
         self.program, self.facts, self.graph = program, facts, graph
-        self.beside, self.uncounted, self.guessed = beside, uncounted, guessed
+        self.fixed, self.uncounted, self.guessed = fixed, uncounted, guessed
         self.instead, self.blocks = blocks.instead, dict[int, list[Call]]()
         self.tensor_of: dict[Value, int] = {}
         self.owner: dict[Value, int] = {}
-        self.made: set[int] = set()  # tensors with bytes of their own that an operator makes
+        self.made: set[int] = set()  # tensors with their own bytes that an operator makes
         self.over = SMALL_CALL_BYTES + blocks.constant_bytes  # bytes that an operator is counted with, at most, though a run may do without them
 
     def run(self) -> Lowered:
@@ -121,7 +121,7 @@ class _Lowering:
             if value in computed:
                 self.graph.result(self.tensor_of[value])
         held = sum(v.variable if v.is_resource else v.bytes for v in program.inputs) + program.constant_bytes
-        return Lowered(program, self.graph.finish(), groups, self.facts, None if self.guessed else self.over + self.uncounted, held + self.beside,
+        return Lowered(program, self.graph.finish(), groups, self.facts, None if self.guessed else self.over + self.uncounted, held + self.fixed,
                        self.blocks)  # fmt: skip
 
     def _entering(self, value: Value, size: int) -> None:
@@ -229,7 +229,7 @@ class _Walk:
                 self.theirs.add((-1, value))
 
     def run(self, sequence: Sequence[Call], results: Iterable[Value]) -> int:
-        """Bytes at most. What is not known from before belongs to somebody else, who keeps it, and costs nothing here."""
+        """The peak in bytes. Values that no call of `sequence` makes belong to the caller, who keeps them, and are not counted."""
         last = _last_readers(sequence, results)
         for at, call in enumerate(sequence):
             self.most = 0
@@ -246,7 +246,7 @@ class _Walk:
         dying = {key for key in read if last.get(key, -1) <= at and key not in self.theirs}
         if call.takes_alone and (handle := (self.now.get(call.inputs[0], -2), call.inputs[0])) in self.on:
             storage = self.on[handle]
-            if self.holders[storage] > 2:  # the caller holds it twice over; whoever holds it beside that has read it, and keeps it
+            if self.holders[storage] > 2:  # two references are the caller's; a third is a read value, which must keep its content
                 self.on[handle] = self._allocate(self.sizes[storage], holders=2)
                 self._drop(storage)
                 self._drop(storage)

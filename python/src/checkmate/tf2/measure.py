@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an operator takes: nanoseconds, bytes beside its operands and outputs, which outputs are views, which operands it writes over.
+"""Facts of an operator: nanoseconds, bytes in addition to its operands and outputs, which outputs are views, which operands it overwrites.
 
 Every distinct call (operator, attributes, shapes, constants) runs by itself, on generated tensors (`trials.py`); the allocator's own
 counters say what it took, in chunks, and of those that took more than their results TensorFlow's profiler says what they asked
@@ -26,7 +26,8 @@ from tensorflow.python.framework import config
 
 from ..errors import UnsupportedError
 from . import trials
-from .program import FUNCTIONAL, Call, Value
+from .operators import Call, Value
+from .program import FUNCTIONAL
 from .run import attributes, body_of
 
 #: The counters are looked at so often, since what was there before may go at the same time.
@@ -35,17 +36,17 @@ _TRIES = 4
 _VERSION = 4
 #: What TensorFlow's own allocator on a CPU does not count.
 _UNCOUNTED = 1 << 18
-#: Operands and results together; nothing of this size is worth measuring, but for operators of their own algorithms.
+#: Operands and results together; nothing of this size is worth measuring, except operators with their own algorithms.
 SMALL_CALL_BYTES = 1 << 15
 #: Of an operator that does next to nothing.
 _START_NANOSECONDS = 1000
 #: These never write over an operand, which need not be tried.
 _NEVER = ("Conv", "DepthwiseConv", "MatMul", "BatchMatMul", "MaxPool", "AvgPool", "Concat", "Sum", "Mean", "Max", "Min", "Prod", "Gather", "Tile",
           "Pad", "MirrorPad", "Transpose", "BiasAddGrad", "Einsum", "Resize", "ArgMax", "Slice", "StridedSlice", "Unsorted")  # fmt: skip
-#: These have a state of their own, which is no variable: another one of the same kind leaves it alone.
+#: These have state that is not a variable: another operator of the same kind does not change it.
 _RANDOM = {"RandomUniform", "RandomUniformInt", "RandomStandardNormal", "TruncatedNormal", "ParameterizedTruncatedNormal", "Multinomial",
            "RandomGamma", "RandomPoissonV2", "RandomShuffle"}  # fmt: skip
-#: These have an operand of their own before those of their functions.
+#: These have one more operand before those of their functions.
 _CHOOSING = {"If", "StatelessIf", "Case", "StatelessCase"}
 #: Outputs that are views of the operand of the same number.
 _EACH = {"IdentityN"}
@@ -65,7 +66,7 @@ class Facts:
 
 
 def is_record(record: object) -> bool:
-    """Whether it is what `Facts` were kept as."""
+    """Whether it is a valid cached form of `Facts`."""
     if not isinstance(record, dict) or set(record) != {"nanoseconds", "workspace_bytes", "views", "over", "how"}:
         return False
     views, over = record["views"], record["over"]
@@ -151,7 +152,7 @@ def _facts_of(record: dict[str, Any]) -> Facts:
 
 
 def _is_small(call: Call) -> bool:
-    """Starting the kernel is all that takes time, and what it allocates is less than what it gives."""
+    """Whether only starting the kernel takes time, and it allocates less than its outputs."""
     return sum(max(0, v.bytes) for v in [*call.inputs, *call.outputs]) <= SMALL_CALL_BYTES and not call.type.startswith(_NEVER)
 
 
@@ -165,7 +166,7 @@ def signature(call: Call, settings: list[object]) -> str:
 
 
 def described(op: tf.Operation) -> list[object]:
-    """Its attributes, a function by what it computes: its name is another one each time."""
+    """Its attributes; a function by its content, since its name differs each time."""
     found: list[object] = []
     for name, value in sorted(attributes(op).items()):
         if value.func.name:
@@ -179,7 +180,7 @@ def described(op: tf.Operation) -> list[object]:
 
 
 def _settings() -> list[object]:
-    """On which kernels, what they allocate, and what of it is counted depend."""
+    """The environment on which the choice of kernels, their allocations, and what is counted of these depend."""
     named = sorted((k, v) for k, v in os.environ.items() if k.startswith(("TF_", "ONEDNN_", "DNNL_", "OMP_")) and "LOG" not in k)
     devices = [d.name for d in tf.config.list_physical_devices()]
     threads = tf.config.threading.get_intra_op_parallelism_threads()
@@ -237,7 +238,7 @@ def _inside(call: Call) -> int:
 
 
 def _called(op: tf.Operation) -> list[str]:
-    """Names of the functions that an operator runs; in the form of TensorFlow 1, it is one itself."""
+    """Names of the functions that an operator runs; in the form of TensorFlow 1, the operator's own type."""
     if op.type in op.graph._functions:
         return [op.type]
     return [f.name for attribute in op.node_def.attr.values() for f in (attribute.func, *attribute.list.func) if f.name]
@@ -292,7 +293,7 @@ def _device() -> str:
 
 
 def uncounted_bytes(costs: Costs) -> int:
-    """What kernels might allocate more than was measured. UnsupportedError where nothing can be measured."""
+    """Bytes that kernels may allocate in addition to what was measured. UnsupportedError if nothing can be measured."""
     return counted_from() if costs.measure else _UNCOUNTED
 
 
@@ -302,7 +303,7 @@ def table(costs: Costs, calls: Sequence[Call], tell: Callable[[int, int], None] 
 
 
 def _measured(calls: list[Call], tell: Callable[[int, int], None]) -> list[Facts | Exception]:
-    """Of distinct calls: each as it is, then on operands that nobody else has, then timed."""
+    """Facts of distinct calls: each runs on shared operands, then on operands with no other reference, then is timed."""
     if not calls:
         return []
     device = _device()

@@ -8,10 +8,7 @@ depend on gradients, such as the learning rate, is computed when it is asked for
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from .program import Call, Value
+from .operators import Call, Value
 
 
 def in_order(calls: list[Call], results: list[Value]) -> tuple[list[Call], set[Call]]:
@@ -63,7 +60,7 @@ def in_order(calls: list[Call], results: list[Value]) -> tuple[list[Call], set[C
 
 
 def _main(calls: list[Call], results: list[Value]) -> set[Call]:
-    """What gives results or gradients, and what that needs."""
+    """The calls that compute results or gradients, and those that these need."""
     made_by = {v: call for call in calls for v in call.outputs}
     main: set[Call] = set()
     stack = [made_by[v] for v in results if v in made_by] + [call for call in calls if call.is_backward]
@@ -76,8 +73,8 @@ def _main(calls: list[Call], results: list[Value]) -> set[Call]:
 
 
 def _waits(calls: list[Call], main: set[Call]) -> dict[Call, set[Call]]:
-    """For each call, those that have to run before: what makes its operands, what control edges say, and for an assignment
-    whoever reads what the variable was."""
+    """For each call, those that have to run before: producers of its operands, calls that control edges name, and for an assignment
+    the readers of the variable's old value."""
     made_by = {v: call for call in calls for v in call.outputs}
     waits: dict[Call, set[Call]] = {call: set() for call in calls}
     kept = set(calls)
@@ -86,7 +83,7 @@ def _waits(calls: list[Call], main: set[Call]) -> dict[Call, set[Call]]:
         waits[call].update(made_by[v] for v in call.inputs if v in made_by)
         waits[call].update(kept_before(call, kept, made_by))
         if call.assigns:
-            for other in readers.get(call.inputs[0], ()):  # who uses the variable's handle
+            for other in readers.get(call.inputs[0], ()):  # users of the variable's handle
                 waits[call].add(other)
                 waits[call].update(r for v in other.outputs for r in readers.get(v, ()) if r in main)
         for value in call.inputs:
@@ -95,7 +92,7 @@ def _waits(calls: list[Call], main: set[Call]) -> dict[Call, set[Call]]:
 
 
 def kept_before(call: Call, kept: set[Call], made_by: dict[Value, Call]) -> set[Call]:
-    """Calls that control edges put before, through those that are gone: what these would have waited for."""
+    """The calls that control edges put before, followed through dropped calls."""
     found: set[Call] = set()
     stack, seen = list(call.after), set()
     while stack:

@@ -20,11 +20,12 @@ from ..planning.claim import NOTHING, Claim, gap_of, status_of
 from ..planning.tidy import tidied
 from ..schedule import COVERED, Schedule
 from ..solver import Progress, Solution, solve
-from . import blocks, lower, measure, program, run
+from . import blocks, lower, measure, operators, program, run
+from .report import recipes
 
 FRONT = "tensorflow"
 
-#: Overhead above which a schedule is searched for once more, and for so many times as long.
+#: Overhead above which a second search follows, and how many times as long it takes.
 _TOO_MUCH, _LONGER = 2.0, 3
 
 
@@ -85,8 +86,6 @@ class Plan:
 
     def report(self, path: str | os.PathLike[str]) -> None:
         """Writes an HTML page: memory over the step, what is live when, what is computed again and why."""
-        from .tradeoff import recipes
-
         self.schedule.report(self.graph, path, name="the plan", recipes=recipes(self.budget_bytes))
 
     def __str__(self) -> str:
@@ -127,11 +126,11 @@ class _Fit:
 
 
 def trace(concrete: Any, options: Options, name: str) -> Traced:
-    """Reads the concrete function of a step and costs its operators."""
+    """Reads the concrete function of a step and finds the costs of its operators."""
     return costed(program.read(concrete), options, name)
 
 
-def costed(traced: program.Program, options: Options, name: str) -> Traced:
+def costed(traced: operators.Program, options: Options, name: str) -> Traced:
     """Measures what the operators of a step take, or estimates it."""
     path = plan_cache.directory(FRONT) / "costs.json"
     costs = measure.Costs(measure=options.costs == "measure", known=_known(path) if options.cache else {})
@@ -149,7 +148,7 @@ def costed(traced: program.Program, options: Options, name: str) -> Traced:
                               guessed=not costs.measure or bool(costs.failed), blocks=cut), options, costs.failed)  # fmt: skip
 
 
-def plan(step: program.Program, options: Options, name: str, allowed_bytes: int = 0) -> tuple[Plan, Callable[..., list[Any]]]:
+def plan(step: operators.Program, options: Options, name: str, allowed_bytes: int = 0) -> tuple[Plan, Callable[..., list[Any]]]:
     """The plan, and the function that runs it: of the arguments' tensors, it gives the results' tensors. `allowed_bytes`: the budget
     that a step of another shape has already, which this one may use as well. InfeasibleError when nothing fits,
     KeyboardInterrupt on Ctrl-C."""
@@ -203,12 +202,12 @@ def _recomputed(graph: Graph, schedule: Schedule) -> list[str]:
 
 
 def time_limit(graph: Graph, options: Options) -> float:
-    """Seconds for the solver; unless they are given, so many that planning takes few for a thousand operators."""
+    """Seconds for the solver; by default two and one more for every 500 operators, at most 30."""
     return min(30.0, 2.0 + len(graph.ops) / 500) if options.time_limit is None else options.time_limit
 
 
 def _fit(traced: Traced, limit: int, start: Schedule | None = None) -> _Fit:
-    """The cheapest schedule found whose run fits, and what is proven for the limit. An error is about the target that it names."""
+    """The cheapest schedule found whose run fits, and the claim proven for the limit. An error is about the target that it names."""
     graph, options = traced.graph, traced.options
     baseline = Schedule.baseline(graph)
     if (peak := traced.peak(baseline)) <= limit:
@@ -216,7 +215,7 @@ def _fit(traced: Traced, limit: int, start: Schedule | None = None) -> _Fit:
     target, proven = limit, NOTHING
     while True:
         schedule, claim, origin = _solved(graph, target, options, start)
-        proven = claim if target == limit else proven  # what is proven for a lower target is not proven for the limit
+        proven = claim if target == limit else proven  # proofs for a lower target do not hold for the limit
         peak = traced.peak(schedule)
         if peak <= limit:
             return _Fit(schedule, proven, origin, peak)
@@ -264,7 +263,7 @@ def _cheapest(traced: Traced, limit: int, smallest: _Fit) -> _Fit:
 
 
 def _least(traced: Traced, solves: int | None = None) -> _Fit:
-    """What runs in the least memory that is found; kept on disk. `solves`: fewer than the search takes where somebody asks for it."""
+    """The fit in the least memory found; cached on disk. `solves`: a limit below that of the search."""
     graph, options = traced.graph, traced.options
     seconds = time_limit(graph, options)
     efforts: list[tuple[object, ...]] = [()] if solves is None else [(), ("solves", solves)]
@@ -281,7 +280,7 @@ def _least(traced: Traced, solves: int | None = None) -> _Fit:
 
 
 def _beyond(traced: Traced, fit: _Fit) -> tuple[least.Next, ...]:
-    """What a little more memory than the least would save."""
+    """The savings of budgets slightly above the least."""
     graph, options = traced.graph, traced.options
     path = plan_cache.path_of(graph, fit.peak_bytes, (*_settings(options), "beyond", fit.schedule.simulate(graph).cost), FRONT)
     return least.kept(path if options.cache else None,
@@ -317,7 +316,7 @@ def _solved(graph: Graph, limit: int, options: Options, start: Schedule | None) 
     seconds = time_limit(graph, options)
     solution = search(seconds, options.seed, start)
     if solution.schedule is not None and (solution.overhead or 0.0) > _TOO_MUCH and solution.status != "optimal":
-        options.say(f"{100 * (solution.overhead or 0.0):.0f} % more computation is a sign of too little time; searching once more")
+        options.say(f"{100 * (solution.overhead or 0.0):.0f} % more computation is a sign of too little time; searching again")
         again = search(_LONGER * seconds, options.seed + 1, solution.schedule)
         if again.cost is not None and solution.cost is not None and again.cost < solution.cost:
             solution = again

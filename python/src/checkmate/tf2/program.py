@@ -9,8 +9,6 @@ it was traced, but for updates of variables (`order.py`).
 from __future__ import annotations
 
 import logging
-import re
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -20,15 +18,16 @@ from tensorflow.python.util import _pywrap_util_port
 from ..errors import UnsupportedError
 from . import run
 from .inline import CALLS, inlined
+from .operators import Call, Program, Value
 from .order import in_order
 
 log = logging.getLogger("checkmate.tf2")
 
-#: What is folded is at most this large, in bytes.
+#: The largest constant that is folded, in bytes.
 FOLDED_BYTES = 4096
 
 _SHAPES = {"Shape", "ShapeN", "Size", "Rank"}
-#: Operators that run functions of their own: computed once, nothing inside is planned.
+#: Operators that run functions: computed once, nothing inside is planned.
 FUNCTIONAL = {
     "If",
     "While",
@@ -39,114 +38,20 @@ FUNCTIONAL = {
     "SymbolicGradient",
 }
 _WITHOUT_EFFECT = {"ReadVariableOp", "Placeholder", "StatelessIf", "StatelessWhile", "StatelessCase", "SymbolicGradient"}
-#: Their results are their operands: who reads the one may read the other.
+#: Their results are their operands: a reader of one may read the other.
 _PASSED_ON = {"Identity", "IdentityN", "StopGradient", "PreventGradient"}
 #: Of an element of a string tensor; longer strings are on the heap, which is not the allocator's.
 _STRING_BYTES = 24
-#: The name scopes in which GradientTape and tf.gradients put what they compute.
-_BACKWARD = re.compile(r"gradient_tape|gradients(_\d+)?")
-#: Operators beside whose result oneDNN keeps where each maximum was, in a tensor that no graph shows, until these have read both.
+#: By gradient, the pooling for which oneDNN keeps the positions of the maxima, in a tensor outside the graph, until the gradient has run.
 _KEEPS_PLACES = {"MaxPoolGrad": "MaxPool", "MaxPool3DGrad": "MaxPool3D"}
 #: Operators that write over an operand, which others may read.
 _WRITES_OVER = {"InplaceUpdate", "InplaceAdd", "InplaceSub"}
-#: Operators that run Python, whose memory nobody counts.
+#: Operators that run Python, whose memory is not counted.
 _PYTHON = {"PyFunc", "PyFuncStateless", "EagerPyFunc"}
-#: Operators that change a variable.
-ASSIGNING = {"AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp"}
-#: Operators that change parts of a variable; whatever reads it, then, gets a copy.
-SPARSE = ("ResourceScatter", "ResourceSparseApply")
-
-
-@dataclass(eq=False)
-class Value:
-    """A tensor of the step. `bytes`: of its elements. `constant`: if it was folded. `variable`: bytes of the variable behind
-    a resource handle."""
-
-    name: str
-    spec: tf.TensorSpec
-    bytes: int
-    constant: np.ndarray[Any, Any] | None = None
-    variable: int = 0
-    is_resource: bool = False
-
-
-@dataclass(eq=False)
-class Call:
-    """An operator. `once`: it may not be computed again, because it reads or changes state or runs functions. `after`: calls
-    that have to run before."""
-
-    op: tf.Operation
-    inputs: list[Value]
-    outputs: list[Value]
-    once: bool
-    after: list[Call] = field(default_factory=list)
-
-    @property
-    def type(self) -> str:
-        return str(self.op.type)
-
-    @property
-    def name(self) -> str:
-        return str(self.op.name)
-
-    @property
-    def module(self) -> str:
-        """The Keras layer, as the name scopes say it, without those of gradients."""
-        scopes = self.name.split("/")[:-1]
-        return ".".join(scope for scope in scopes if not _BACKWARD.fullmatch(scope))
-
-    @property
-    def is_backward(self) -> bool:
-        return any(_BACKWARD.fullmatch(scope) for scope in self.name.split("/"))
-
-    @property
-    def unfolded(self) -> int:
-        """The operand to be given as an argument where all are constants, else -1: of constants alone TensorFlow would compute the
-        result once, when the function is first called, and keep it, for every time that the operator is run."""
-        if not self.inputs or any(v.constant is None for v in self.inputs):
-            return -1
-        return max(range(len(self.inputs)), key=lambda i: (self.inputs[i].spec.dtype.is_floating, self.inputs[i].bytes, i))
-
-    @property
-    def assigns(self) -> bool:
-        """Whether it changes the variable whose handle is its first operand."""
-        return self.type in ASSIGNING or self.type.startswith(("ResourceApply", *SPARSE))
-
-    @property
-    def takes_alone(self) -> bool:
-        """Whether it has the variable copied where somebody else holds what was read of it."""
-        return self.assigns or self.type == "ResourceGather"
-
-
-@dataclass(eq=False)
-class Program:
-    """`inputs`: placeholders, the captured ones last; `results`: what the step returns, flat; `traced`: the calls in the order in which
-    they were traced."""
-
-    graph: tf.Graph
-    inputs: list[Value]
-    captured: list[tf.Tensor]
-    calls: list[Call]
-    results: list[Value]
-    constant_bytes: int
-    tail: set[Call]
-    traced: list[Call]
-
-    def groups(self) -> list[list[Call]]:
-        """The calls in their order, those of the tail that follow one another together: they run once, as one."""
-        found: list[list[Call]] = []
-        for call in self.calls:
-            if call.type == "Const":
-                continue
-            if call in self.tail and found and found[-1][0] in self.tail:
-                found[-1].append(call)
-            else:
-                found.append([call])
-        return found
 
 
 def read(concrete: Any) -> Program:
-    """From a concrete function of tf.function. UnsupportedError for what has sizes that are not known."""
+    """The program of a concrete function of tf.function. UnsupportedError if sizes are not known."""
     return _Reader(inlined(concrete.graph), [outer for outer, _ in concrete.graph.captures]).read()
 
 
@@ -217,7 +122,7 @@ class _Reader:
                 )
 
     def _fold(self, calls: list[Call], results: list[Value]) -> list[Call]:
-        """Gives values to what depends on constants and known shapes alone, and drops what computed them."""
+        """Folds values that depend only on constants and known shapes, and drops the calls that computed them."""
         foldable: list[Call] = []
         known: set[Value] = set()
         for call in calls:
@@ -234,7 +139,7 @@ class _Reader:
 
 
 def _is_constant(call: Call, known: set[Value]) -> bool:
-    """Whether what the call gives is known before the step runs, and small."""
+    """Whether the call's outputs are known before the step runs, and small."""
     if call.type == "Const":
         return 0 <= call.outputs[0].bytes <= FOLDED_BYTES
     if call.type in _SHAPES:
@@ -269,7 +174,7 @@ def _variable_bytes(handle: tf.Tensor) -> int:
 
 
 def _count_places(calls: list[Call]) -> None:
-    """Adds what oneDNN keeps beside the results of pooling to their bytes: it lives as long."""
+    """Adds what oneDNN keeps for the results of pooling to their bytes: it lives as long."""
     if not _pywrap_util_port.IsMklEnabled():
         return
     made_by = {v: call for call in calls for v in call.outputs}
@@ -288,9 +193,9 @@ def _runs_once(op: tf.Operation) -> bool:
 
 
 def _merged(calls: list[Call], results: list[Value]) -> tuple[list[Call], list[Value]]:
-    """Without calls that compute what one before them has computed of the same operands and what is still needed by then: memory only
-    falls. And the results, of what is left. What nobody needs any more was written to be computed again, such as swish's sigmoid in
-    the backward pass, and stays."""
+    """The calls without those that repeat an earlier call on the same operands whose outputs are still needed by then, which only lowers
+    memory; and the results. Repetitions of outputs that nothing needs any more are meant as recomputations, such as swish's sigmoid in
+    the backward pass, and stay."""
     last = {v: i for i, call in enumerate(calls) for v in call.inputs} | dict.fromkeys(results, len(calls))
     first: dict[Value, Value] = {}
     seen: dict[object, list[Call]] = {}
@@ -315,7 +220,7 @@ def _identity(value: Value) -> object:
 
 
 def _needed(calls: list[Call], results: list[Value]) -> list[Call]:
-    """Without what has no effect: neither stateful nor read by anything."""
+    """The calls without those that have no effect: neither stateful nor read by anything."""
     wanted = set(results)
     kept: list[Call] = []
     for call in reversed(calls):

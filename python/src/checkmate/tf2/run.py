@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -14,14 +14,12 @@ from tensorflow.python.eager import context
 from tensorflow.python.framework import function_def_to_graph, importer, ops
 
 from ..errors import UnsupportedError
-
-if TYPE_CHECKING:
-    from .program import Call, Program, Value
+from .operators import Call, Program, Value
 
 
 @contextlib.contextmanager
 def as_written() -> Iterator[None]:
-    """Functions that are called first in here run as they were built: Grappler's passes would merge what is computed twice."""
+    """Functions whose first call is in this context run without Grappler's passes, which would merge recomputations."""
     owner = context.context()
     before = owner.function_call_options
     config = owner.config
@@ -34,7 +32,7 @@ def as_written() -> Iterator[None]:
 
 
 def add_functions(source: Any) -> None:
-    """Makes the functions that operators of `source` call known to the graph that is being built."""
+    """Adds the functions that operators of `source` call to the graph that is being built."""
     target = ops.get_default_graph()
     for function in source._functions.values():
         if not target._is_function(function.name):
@@ -42,8 +40,8 @@ def add_functions(source: Any) -> None:
 
 
 def body_of(graph: Any, name: str, shapes: Sequence[tf.TensorShape] = ()) -> Any:
-    """The graph of a function that operators of `graph` call. `shapes`: of what it is given, where it is known by its definition alone, as a
-    function in the form of TensorFlow 1 is."""
+    """The graph of a function that operators of `graph` call. `shapes`: of its arguments, for functions in the form of TensorFlow 1, of which
+    only the definition is known."""
     function = graph._functions[name]
     if hasattr(function, "graph"):
         return function.graph
@@ -65,7 +63,7 @@ def attributes(op: tf.Operation) -> dict[str, attr_value_pb2.AttrValue]:
     return {name: value for name, value in op.node_def.attr.items() if name not in ("_class", "_output_shapes")}
 
 
-#: TensorFlow's oneDNN pass merges these with a neighbour, whatever runs between the two; the graph then has a cycle. It does not
+#: TensorFlow's oneDNN pass merges these with a neighbour, even if others run between the two; the graph then has a cycle. It does not
 #: look through an Identity, which copies nothing.
 _APART = {"BiasAdd", "BiasAddGrad", "Conv2D", "DepthwiseConv2dNative", "Conv3D", "Transpose", "_FusedConv2D"}
 
@@ -94,7 +92,7 @@ class Emitter:
         return self.last(lambda: tf.identity(tensor))
 
     def last(self, make: Callable[[], Any]) -> Any:
-        """What `make` adds, an operator, after all the others."""
+        """The operator that `make` adds, after all the others."""
         with ops.control_dependencies(None), self.graph.control_dependencies(self.before):
             made = make()
         self.before = [made.op if isinstance(made, tf.Tensor) else made]
@@ -106,7 +104,7 @@ class Emitter:
 
 
 class Listing:
-    """Operators to be added to a graph all at once, which takes a fraction of the time: each after the one before it. Tensors are names."""
+    """Operators that are added to a graph in one call, which takes a fraction of the time: each after the one before it. Tensors are names."""
 
     def __init__(self) -> None:
         self._definition = graph_pb2.GraphDef()
@@ -126,7 +124,7 @@ class Listing:
         return f"{node.name}:0"
 
     def emit(self, op: tf.Operation, inputs: Sequence[str], *, first: bool = False) -> list[str]:
-        """One like `op`. `first`: of no operands, before all that there are."""
+        """Adds an operator like `op`. `first`: one without operands, before all others."""
         node = self._node(op.type, op.name.replace("/", "_"))  # errors name it
         node.input.extend(inputs)
         for name, value in attributes(op).items():
@@ -152,7 +150,7 @@ class Listing:
         return f"{node.name}:0"
 
     def tensors(self, names: Sequence[str]) -> list[tf.Tensor]:
-        """Those of these names, in the graph that is being built."""
+        """The tensors of these names, in the graph that is being built."""
         used = {name if ":" in name else f"{name}:0" for node in self._definition.node for name in node.input}
         made = {name: tensor for name, tensor in self._given.items() if name in used}
         wanted = list(dict.fromkeys(name for name in names if name not in self._given))
@@ -173,7 +171,7 @@ class Listing:
 
 
 def evaluate(graph: Any, calls: list[Call], wanted: list[Value]) -> list[np.ndarray[Any, Any]]:
-    """What the calls, which need no inputs, give for the wanted values."""
+    """The wanted values, computed by the calls, which need no inputs."""
     if not wanted:
         return []
 
@@ -197,7 +195,7 @@ def evaluate(graph: Any, calls: list[Call], wanted: list[Value]) -> list[np.ndar
             made.update(zip(call.outputs, found, strict=True))
         return listing.tensors([made[v] for v in wanted])
 
-    function = tf.function(build, autograph=False).get_concrete_function()  # a graph, whatever run_functions_eagerly says
+    function = tf.function(build, autograph=False).get_concrete_function()  # a graph, even with run_functions_eagerly
     with as_written():
         return [np.asarray(t.numpy(), object if t.dtype == tf.string else None) for t in function()]
 
@@ -209,8 +207,8 @@ def _shape_fact(kind: str, value: Value, dtype: tf.DType) -> np.ndarray[Any, Any
 
 
 def build(program: Program, sequence: Sequence[Call], specs: Sequence[tf.TensorSpec]) -> Callable[..., list[Any]]:
-    """A function of the step's own arguments that runs the calls of `sequence`, which may be several times there, one after
-    another, and gives the results: the concrete function."""
+    """The concrete function, of the step's arguments, that runs the calls of `sequence`, which may contain a call several times, one after
+    another, and returns the results."""
     captured = program.captured
     own = len(program.inputs) - len(captured)
 
@@ -255,7 +253,7 @@ def build(program: Program, sequence: Sequence[Call], specs: Sequence[tf.TensorS
         try:
             return concrete(*arguments)
         except BaseException:
-            for handle in handles:  # where it ended between blocks, every read would be a copy from then on
+            for handle in handles:  # if it ended between blocks, every later read would be a copy
                 tf.raw_ops.DisableCopyOnRead(resource=handle)
             raise
 

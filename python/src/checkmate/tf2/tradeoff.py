@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a memory budget would cost a TensorFlow step, before one commits to it."""
+"""What a memory budget would cost a TensorFlow step."""
 
 from __future__ import annotations
 
@@ -10,40 +10,25 @@ from collections.abc import Callable
 from ..graph import Graph
 from ..planning import budget as sizes
 from ..planning import least
-from ..planning.frontier import Frontier, head, line, require_folder, require_svg, size, table
-from ..schedule import Recipe, Schedule, Way
+from ..planning.frontier import Frontier, head, line, require_folder, require_points, require_svg, size, table
+from ..schedule import Schedule, Way
 from ..solver import Solution, frontier, solve
 from .planner import Options, Traced, time_limit
-
-
-def recipes(budget: int) -> list[Recipe]:
-    """What to do in Python with a schedule found for a budget."""
-    return [
-        Recipe(
-            "Train within it",
-            "import checkmate.tf2\n\n"
-            f"train_iteration = checkmate.tf2.compile(\n    model, loss, optimizer, input_spec, label_spec, budget={budget:_}\n)\n"
-            "prediction, loss = train_iteration(images, labels)",
-        ),
-        Recipe("A step of one's own within it", f"step = checkmate.tf2.function(step, budget={budget:_})"),
-        Recipe("Train within it by fit", f"checkmate.tf2.keras(model, budget={budget:_})\nmodel.fit(data)", "Before or after model.compile."),
-        Recipe("Ask what was planned", "for plan in checkmate.tf2.plans(train_iteration):\n    print(plan)"),
-    ]
+from .report import recipes
 
 
 def explain(
     traced: Traced,
     options: Options,
     *,
-    budgets: int,
+    budgets: int | str,
     budget: int | float | str | None,
     plot: str | os.PathLike[str] | None,
     report: str | os.PathLike[str] | None,
     show: Callable[[str], None] | None,
 ) -> Frontier:
-    """The frontier of a step, told line by line as it is found. KeyboardInterrupt on Ctrl-C."""
-    if budgets < 1:
-        raise ValueError(f"budgets must be at least 1, not {budgets}")
+    """The frontier of a step, reported line by line as it is found. KeyboardInterrupt on Ctrl-C."""
+    require_points(budgets)
     if plot is not None:
         require_svg(plot)
     for path in (plot, report):

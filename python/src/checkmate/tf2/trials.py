@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls run by themselves, on generated tensors: many in one function, one after another, with looks at the allocator and the clock in between.
+"""Runs calls in isolation, on generated tensors: many in one function, one after another, reading the allocator and the clock in between.
 
-To make and start a function takes TensorFlow some ten milliseconds, far longer than most operators run. What a call gives is held until it
-was looked at, and gone before the next one begins. Calls are put together as far as their operands fit into what the largest of them needs.
+TensorFlow takes some ten milliseconds to make and start a function, far longer than most operators run. The outputs of a call are held until
+they are measured, and freed before the next one begins. Calls are grouped as long as their operands fit into what the largest of them needs.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ import numpy as np
 import tensorflow as tf
 
 from . import asked
-from .program import Call, Value
+from .operators import Call, Value
 from .run import Listing, add_functions, as_written
 
-#: A function is watched so often: TensorFlow's threads may let go of what they held when a call is over already, so that in one of some
-#: runs a peak is too low, or what is there too much or too little.
+#: How often a function is measured: TensorFlow's threads may release tensors late, so that in some runs the peak is too low, or the bytes
+#: afterwards are too many or too few.
 _WATCHED = 3
-#: So many calls in a function at most, and operands of so many bytes in any case.
+#: The most calls in a function, and the bytes of operands that are always allowed.
 _CALLS, _BYTES = 200, 1 << 26
-#: Seconds from which on a call is timed while it is watched; shorter ones run so often in a row, in so many rounds at least and at most,
-#: for so many seconds a call.
+#: Calls that take `_LONG` seconds or more are timed while their memory is measured; shorter ones run `_REPEATED` times in a row, in `_ROUNDS`
+#: rounds (least, most), for `_SECONDS` a call.
 _LONG, _REPEATED, _ROUNDS, _SECONDS = 0.004, 5, (3, 6), 0.01
 
 #: What a call may fail with.
@@ -35,7 +35,7 @@ ERRORS = (tf.errors.OpError, ValueError, TypeError)
 
 @dataclass(frozen=True)
 class Trial:
-    """A call to be run. `copied`: an operand that is a copy that nobody else has, or -1."""
+    """A call to be run. `copied`: an operand that is a copy without other references, or -1."""
 
     call: Call
     copied: int = -1
@@ -48,7 +48,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Seen:
-    """Bytes more than before, at most and with the results there, and the seconds that it took, with some thousandths of one beside the call."""
+    """Bytes above those before the call, at the peak and with its results, and its seconds, which include some milliseconds of overhead."""
 
     peak: int
     after: int
@@ -56,7 +56,7 @@ class Seen:
 
 
 def watched(trials: Sequence[Trial], device: str, tell: Callable[[int], None]) -> list[Seen | Exception]:
-    """What each takes by the allocator's counters; or why it does not run. `tell`: how many are done, now and then."""
+    """The memory of each by the allocator's counters, or why it does not run. `tell`: gets the number done, now and then."""
     found: dict[Trial, Seen | Exception] = {}
     for group in _groups(trials):
         _each(group, lambda some: _watched(some, device), found)
@@ -100,7 +100,7 @@ def _each(group: list[Trial], what: Callable[[list[Trial]], Iterable[Any]], foun
 
 
 def _groups(trials: Iterable[Trial]) -> Iterator[list[Trial]]:
-    """The largest come first. O(trials * log trials)."""
+    """Groups of trials, the largest first. O(trials * log trials)."""
     ordered = sorted(trials, key=lambda trial: -sum(trial.call.inputs[i].bytes for i in trial.free))
     group: list[Trial] = []
     held: dict[object, int] = {}
@@ -132,8 +132,8 @@ def _places(trial: Trial) -> list[tuple[int, object]]:
 
 
 def _function(group: Sequence[Trial], begin: Callable[[], None], end: Callable[[], None], repeated: int = 0) -> Callable[[], Any]:
-    """What runs them: `begin`, the call and `end` of each. With `repeated` it gives the times before, between and after one call and so many
-    more of each."""
+    """A function that runs `begin`, the call and `end` for each. With `repeated` it returns the times before, between and after one call and
+    `repeated` more of each."""
     shared: dict[object, Value] = {}
     for trial in group:
         for i, key in _places(trial):

@@ -5,24 +5,25 @@ import checkmate.torch
 model = checkmate.torch.compile(model, budget="4GiB")
 """
 
+from ..errors import InfeasibleError, UnsupportedError, framework_missing, framework_too_old
+
 try:
     import torch as _torch
 except ImportError as _error:
-    raise ImportError("checkmate.torch needs PyTorch 2.6 or newer: pip install torch") from _error
-if tuple(int(_part) for _part in _torch.__version__.split("+")[0].split(".")[:2]) < (2, 6):
-    raise ImportError(f"checkmate.torch needs PyTorch 2.6 or newer, and this is {_torch.__version__}")
+    raise framework_missing("torch", "PyTorch", "2.6", "pip install torch", _error) from _error
+if (_old := framework_too_old("torch", "PyTorch", "2.6", "pip install --upgrade torch", _torch.__version__)) is not None:
+    raise _old
 
-from ..errors import InfeasibleError, UnsupportedError
 from ..planning.frontier import Frontier
-from .collectives import Link
+from .collective_planning import plan_together
 from .compiler import Backend, backend, compile, plans
-from .optimizers import optimizer_bytes
+from .cost.collectives import Link
+from .memory.optimizers import optimizer_bytes
+from .memory.pipeline import InFlight, in_flight
 from .parallel import Layout, Network, ParallelPlans, Row, pipeline_seconds, plan_parallel
-from .pipeline import InFlight, in_flight
-from .planned import Plan
-from .together import plan_together
-from .tradeoff import explain
-from .verify import Difference, Verification, VerificationError
+from .plan.result import Plan
+from .plan.verify import Difference, Verification, VerificationError
+from .predict.tradeoff import explain
 
 __all__ = [
     "Backend",

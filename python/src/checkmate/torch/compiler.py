@@ -5,108 +5,36 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import inspect
 import logging
-import numbers
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from typing import Any, Literal, TypedDict, TypeVar
+from typing import Any, Literal, TypeVar
 
 import torch
 from torch import fx
 from typing_extensions import Unpack  # which PyTorch needs itself
 
-from .. import solver
-from ..errors import InfeasibleError, int64
+from ..errors import InfeasibleError, UnsupportedError
 from ..planning import budget as budgets
-from . import (
-    asked,
-    beside,
-    branches,
-    breaks,
-    casts,
-    devices,
-    exchange,
-    failures,
-    fsdp,
-    kernels,
-    outputs,
-    phases,
-    pipeline,
-    policies,
-    ranges,
-    ranks,
-    recurrent,
-    replicas,
-    runtime,
-    shards,
-    strides,
-    symbols,
-    verified,
-)
-from . import settings as torchs
-from .optimizers import has_state, optimizer_bytes
-from .options import UNNAMED, Options
-from .planned import Plan
-from .planner import plan
-from .program import compile_boxed
+from . import failures, user_code
+from .distributed import exchange, fsdp, ranks, replicas, shards
+from .fx import devices, symbols
+from .fx.program import compile_boxed
+from .memory import pipeline, ranges
+from .memory.optimizers import has_state, optimizer_bytes
+from .offload.weights import Weights
+from .options import Options, Settings, checked
+from .plan.planner import plan
+from .plan.result import Plan
+from .rewrite import casts, copies, dropout, kernels, recurrent, split_gradients, strides
+from .run import first_step, is_compiling, reached, runtime, uncounted
+from .trace import branches, outputs, phases, subgraphs
+from .trace import settings as torchs
 
 log = logging.getLogger("checkmate.torch")
 
 Model = TypeVar("Model", bound=Callable[..., Any])
-
-
-class Settings(TypedDict, total=False):
-    """Options of `compile`, `backend` and `explain`; `compile` says what they mean."""
-
-    costs: Literal["estimate", "measure"]
-    compiler: Literal["eager", "inductor"]
-    random: Literal["replay", "keep"]
-    counts: Literal["allocated", "reserved"]
-    checkpoint_policy: policies.Binding
-    autocast_backward: bool
-    fixed_bytes: int
-    time_limit: float | None
-    gap: float
-    threads: int
-    seed: int
-    strategy: str
-    cache: bool
-    shapes: int
-    dynamic: bool | ranges.UpperEnds
-    in_flight: int | None
-    extra_gathers: int | None
-    keep_outputs: bool
-    progress: Callable[[str], None] | None
-
-
-def checked(budget: int | float | str, settings: Settings, *, model: object = None, fixed_bytes: int = 0, held_now_bytes: int = 0,
-            function: Callable[..., Any] | None = None) -> Options:  # fmt: skip
-    """The options, `fixed_bytes` added to those among the settings; TypeError or ValueError for what is none. Graphs get
-    the name of the model. `function`: the user's, which takes others too."""
-    given: dict[str, Any] = dict(settings)
-    for name in given:
-        if name not in Settings.__annotations__:
-            parameters = inspect.signature(function).parameters.values() if function is not None else ()
-            others = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
-            raise TypeError(f'there is no option "{name}"; there are {", ".join([*others, *Settings.__annotations__])}')
-    for name in ("fixed_bytes", "time_limit", "gap", "threads", "seed", "shapes", "extra_gathers"):
-        value = given.get(name, 0)
-        kind = numbers.Real if name in ("time_limit", "gap") else numbers.Integral
-        if not (value is None and name in ("time_limit", "extra_gathers")) and (not isinstance(value, kind) or float(value) < 0):
-            raise ValueError(f"{name} must be {'a number' if kind is numbers.Real else 'an integer'}, at least 0, not {value!r}")
-        if isinstance(value, numbers.Integral):
-            int64(int(value), name)
-    if given.get("strategy", "auto") not in solver.strategies():
-        raise ValueError(f'no strategy is called "{given["strategy"]}"; there are {", ".join(solver.strategies())}')
-    if given.get("progress") is not None and not callable(given["progress"]):
-        raise TypeError(f"progress must be a function of a line of text, such as print, not {given['progress']!r}")
-    title = UNNAMED if model is None else str(getattr(model, "__name__", type(model).__name__))
-    made = Options(**given | {"budget": budget, "fixed_bytes": fixed_bytes + given.get("fixed_bytes", 0), "held_now_bytes": held_now_bytes,
-                              "title": title})  # fmt: skip
-    made.check()
-    return made
 
 
 #: The backend of each compiled model. A compiled module hands attributes that are set on it on to the model itself.
@@ -126,42 +54,43 @@ class Backend:
     `accumulate`: counts gradients of earlier steps, of the parameters that a graph has.
     `fallback`: graphs that cannot be planned run as they are.  `verify`: the first run of each graph is verified."""
 
-    def __init__(self, options: Options, graphs: breaks.Graphs | None = None, loss: outputs.Loss = "all", model: object = None, *,
+    def __init__(self, options: Options, graphs: subgraphs.Graphs | None = None, loss: outputs.Loss = "all", model: object = None, *,
                  accumulate: bool = False, fallback: bool = False, verify: bool = False) -> None:  # fmt: skip
         options.check()
         self.options, self.graphs, self.loss, self.model = options, graphs, loss, model
         self.accumulate, self.fallback, self.verify = accumulate, fallback, verify
         self.arguments: object = None  # of the model's call under way
         self.only_plan = False  # the call under way: it ends with `Planned`
-        self.forgives = fallback  # the graphs that cannot be planned, or else whoever calls does
+        self.forgives = fallback  # the graphs that cannot be planned, or else the caller does
         self.gradients_counted = False  # among the options' fixed bytes, those of all parameters
         self.plans: list[Plan] = []
         self.phases = phases.Phases()  # of the compilation under way, or of the last one
         self.replicas = replicas.Replicas()
         self.frames: set[object] = set()
-        self._around = breaks.Surroundings()
+        self._around = subgraphs.Surroundings()
         self._detached: list[outputs.Detached] = []
         self._held_bytes = 0
         self._accumulated, self._grown = (0, 0), 0
         self._parameters: set[int] = set()
+        self._frozen: dict[int, str] = {}  # inputs of the graph under way that lie in the second memory, and their names
         self._sizes: list[ranges.Size] = []
         self._within: ranges.Ranges | None = None
         self._stage: pipeline.Stage | None = None
         self.warned_alone = False
-        self.calls: beside.Calls | None = None
-        self.in_eager_mode: asked.FirstStep | None = None
+        self.calls: uncounted.Calls | None = None
+        self.in_eager_mode: is_compiling.FirstStep | None = None
         self.optimizer: tuple[Callable[[], torch.optim.Optimizer | None], int] | None = None  # whose state is counted, and its bytes then
         self.__name__ = "checkmate"
 
     def __call__(self, module: fx.GraphModule, inputs: list[Any], **_options: Any) -> Callable[..., Any]:
         try:
-            made = verified.first_run(self, module, inputs, self._planned) if self.verify else self._planned(module, inputs)
+            made = first_step.first_run(self, module, inputs, self._planned) if self.verify else self._planned(module, inputs)
             return self._unless_only_planned(made) if self.only_plan and self.graphs is None else made
         except Exception as error:
             failure = failures.in_backend(error)
             if not self.fallback or failure is None:
                 raise
-            failures.warn(f"a graph runs without a budget: {failure}")
+            user_code.warn(f"a graph runs without a budget: {failure}")
             return module.forward
 
     @contextlib.contextmanager
@@ -199,7 +128,7 @@ class Backend:
                 self._note_frame()
             self._detached = outputs.select(module, self.loss)
             ours = self.arguments is not None  # else a copy of the compiled model is called
-            self._around = breaks.Surroundings(breaks.unused_bytes(self.model, self.arguments, inputs) if ours else 0)
+            self._around = subgraphs.Surroundings(subgraphs.unused_bytes(self.model, self.arguments, inputs, self._away) if ours else 0)
             return self._compared(outputs.guarded(self._compile(module, inputs), self._detached))
         graphs = self.graphs
         if self.options.budget == "auto":  # once, while nothing of the step is there but its inputs
@@ -207,11 +136,11 @@ class Backend:
             present = graphs.present_bytes() + self.options.held_now_bytes
             self.options = replace(self.options, budget=budgets.in_bytes("auto", held_bytes=present, free_bytes=lambda: devices.free_bytes(device)))
 
-        def make(inputs: list[Any], around: breaks.Surroundings) -> tuple[Callable[..., Any], int]:
+        def make(inputs: list[Any], around: subgraphs.Surroundings) -> tuple[Callable[..., Any], int]:
             self._parameters, self._around, self._held_bytes = set(parameters), around, 0
             return self._compile(module, inputs), self._held_bytes
 
-        return breaks.Part(graphs, make, inputs)
+        return subgraphs.Part(graphs, make, inputs)
 
     def _compared(self, run: Callable[..., Any]) -> Callable[..., Any]:
         """What eager mode computes is computed before a step of one graph begins, when it is known what its code asks."""
@@ -229,7 +158,7 @@ class Backend:
         """For a stage of a pipeline: a warning where it plans in the middle of a step, in which the other processes wait for what it sends."""
         if ranks.size() > 1 and not self.only_plan and not self.warned_alone:
             self.warned_alone = True
-            failures.warn(
+            user_code.warn(
                 "this stage of a pipeline is planned in the middle of a step: if nothing fits its budget, this process raises an error, and the "
                 "others wait for it until it ends. Before the first step, call in every process checkmate.torch.plan_together(module, *example), "
                 "with an example of the stage's arguments that has the sizes of one micro-batch: then all raise an error"
@@ -241,7 +170,7 @@ class Backend:
 
         self.frames.add(getattr(CompileContext.current_compile_id(), "frame_id", None))
         if len(self.frames) == 2:
-            failures.warn(
+            user_code.warn(
                 "a second graph is planned for the whole budget by itself, so that the step may need more. If this is a "
                 'graph break, checkmate.torch.compile(model, budget, graph_breaks="split") shares the budget'
             )
@@ -265,7 +194,7 @@ class Backend:
         options, name = replace(self.options, fixed_bytes=fixed, held_now_bytes=now, largest_bytes=largest), f"graph {len(self.plans)}"
         others = [made.schedule for made in self.plans] if options.shapes else []
         planned = functools.partial(plan, module, num_fwd_outputs, options, name, self._around, [out.name for out in self._detached], others,
-                                    self._within, self._stage, fallback=self.forgives)  # fmt: skip
+                                    self._within, self._stage, frozen=self._frozen, fallback=self.forgives)  # fmt: skip
         try:
             with phases.part(phases.REWRITING):
                 made, halves = self.replicas.plan(planned, fallback=self.forgives)
@@ -275,8 +204,21 @@ class Backend:
         self.plans.append(made)
         log.info("graph %d: %s", len(self.plans) - 1, made)
         if self.graphs is not None:
-            self._held_bytes = breaks.holds(halves.forward.graph, num_fwd_outputs)
+            self._held_bytes = subgraphs.holds(halves.forward.graph, num_fwd_outputs)
         return halves.forward, halves.backward
+
+    def unplanned(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """The model through our tracing, as planned but for the plan: nothing is computed again or written over."""
+
+        def run(*args: Any, **kwargs: Any) -> Any:
+            backend = _Unplanned(self.options, None, self.loss, self.model)
+            return torch.compile(outputs.traced(original, self.loss), backend=backend, fullgraph=True, dynamic=False)(*args, **kwargs)
+
+        return run
+
+    def _away(self, value: object) -> bool:
+        """Whether a tensor takes no memory that the budget counts."""
+        return self.options.weights is not None and self.options.weights.away(value)
 
     def _grown_bytes(self) -> int:
         """Of the optimizer's state, what there was none of when the model was compiled: of parameters that were frozen, or not its own."""
@@ -284,25 +226,51 @@ class Backend:
             return 0
         return max(0, optimizer_bytes(optimizer) - self.optimizer[1])
 
+    def _keep_weights(self, weights: Weights, inputs: list[Any]) -> dict[int, str]:
+        """Frozen weights among a graph's inputs, in the second memory from now on."""
+        from torch._subclasses.fake_tensor import unset_fake_temporarily
+
+        owner = self.model if isinstance(self.model, torch.nn.Module) else torch.nn.Module()
+        names = {id(p): name for name, p in owner.named_parameters(remove_duplicate=False)}
+        with unset_fake_temporarily():
+            weights.keep([*inputs, *owner.parameters(), *owner.buffers()])
+            return {i: names.get(id(v), f"weight{i}") for i, v in enumerate(inputs) if weights.away(v)}
+
     def _compile(self, module: fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
+        weights = self.options.weights
+        if weights is None:
+            return self._compile_in(module, inputs)
+        self._frozen = self._keep_weights(weights, inputs)
+        run, places = self._compile_in(module, inputs), tuple(self._frozen)
+        if weights.assumed or not places:
+            return run
+
+        def kept(*args: Any) -> Any:
+            if any(weights.place(args[i]) is None for i in places):  # somebody gave a parameter other memory
+                self._keep_weights(weights, list(args))
+            return run(*args)
+
+        return kept
+
+    def _compile_in(self, module: fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
         with torchs.during_tracing(autocast_backward=self.options.autocast_backward), strides.as_kernels_have_them():
             return self._compile_traced(module, inputs)
 
     def _generated(self, module: fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
         """Inductor's code. It is measured, and planned again if need be, where it is a whole step of one process."""
-        from . import inductor
+        from .run import inductor
 
-        options, before = self.options, len(self.plans)
+        options, before, told = self.options, len(self.plans), reached.Reached(module, inputs, self.model)
         if self.graphs is not None or ranks.size() > 1:
             where = "in several processes" if self.graphs is None else 'with graph_breaks="split"'
-            failures.warn(f"{where}, the peak of generated code is not measured and may exceed the budget: leave a margin of a tenth")
-            return inductor.compile_graph(module, inputs, self.partition)
+            user_code.warn(f"{where}, the peak of generated code is not measured and may exceed the budget: leave a margin of a tenth")
+            return inductor.compile_graph(module, inputs, self.partition, told)
 
         def attempt(tried: Options) -> tuple[Callable[..., Any], Plan | None]:
             del self.plans[before:]
             self.options = tried
             try:
-                run = inductor.compile_graph(module, inputs, self.partition)
+                run = inductor.compile_graph(module, inputs, self.partition, told)
             finally:
                 self.options = options
             return run, self.plans[-1] if len(self.plans) > before else None
@@ -329,7 +297,7 @@ class Backend:
 
         casts.mark(module)
         recurrent.replace(module)
-        boxed = runtime.Recorder(compile_boxed, inputs, self.calls)
+        boxed = runtime.Recorder(compile_boxed, inputs, reached.Reached(module, inputs, self.model), self.calls)
         alone = self._without_gradients(boxed)
         whole = aot_autograd(fw_compiler=boxed, bw_compiler=boxed, inference_compiler=alone, partition_fn=boxed.halves(self.partition))
         calls = sum(node.op not in ("placeholder", "output") for node in module.graph.nodes)
@@ -343,9 +311,24 @@ class Backend:
         around = self._around.held_bytes
 
         def unused(given: list[Any]) -> int:
-            return max(0, breaks.unused_bytes(self.model, self.arguments, given) - around) if self.arguments is not None else 0
+            return max(0, subgraphs.unused_bytes(self.model, self.arguments, given) - around) if self.arguments is not None else 0
 
         return ranges.checked(run, self._within, inputs, unused)
+
+
+class _Unplanned(Backend):
+    """Every rewriting of a plan's graph, and PyTorch's own partition."""
+
+    def partition(self, module: fx.GraphModule, _inputs: Any, *, num_fwd_outputs: int, **_hints: Any) -> tuple[fx.GraphModule, fx.GraphModule]:
+        from torch._functorch.partitioners import default_partition
+
+        with self.at_upper_ends(module):
+            casts.merge(module, num_fwd_outputs, self._parameters)
+            copies.apply(module)
+            dropout.rewrite(module)
+            split_gradients.apply(module)
+        halves: tuple[fx.GraphModule, fx.GraphModule] = default_partition(module, _inputs, num_fwd_outputs=num_fwd_outputs)
+        return halves
 
 
 def backend(
@@ -372,7 +355,7 @@ def backend(
         raise ValueError('graph_breaks="split" needs checkmate.torch.compile, which sees a call as a whole; a backend is handed one graph at a time')
     fixed, now = _fixed_bytes(None, optimizer, accumulate=False)
     outputs.check(loss)
-    verified.check(verify, options.get("compiler", "eager"))
+    first_step.check(verify, options.get("compiler", "eager"))
     settings = checked(budget, options, fixed_bytes=fixed, held_now_bytes=now, function=backend)
     return Backend(settings, loss=loss, accumulate=accumulate, fallback=fallback == "eager", verify=verify)
 
@@ -411,7 +394,7 @@ def compile(
     """The model, compiled so that a training step's peak stays within `budget`.
 
     budget: bytes, "4GiB", "60%" of the peak without rematerialization (of the largest step so far), "60% of activations" or "60%act" of what
-    that peak has beyond the bytes that are there whatever is computed again, "auto" for what the device has free, or "min" for the least
+    that peak has beyond the bytes that are in memory whatever is recomputed, "auto" for what the device has free, or "min" for the least
     that is found. It counts parameters, buffers, inputs, activations, gradients, `fixed_bytes` and the optimizer's state.
 
     optimizer: counts its state, as it is or as it will be after the first step.
@@ -419,14 +402,14 @@ def compile(
     inplace: returns the module itself, whose calls are compiled from then on: class, attributes and names in the state dict stay.
         What is saved, loaded or copied is the module without this.
     graph_breaks: "error", or "split" to plan the model's parts so that they share the budget; it must then be in bytes.
-    fallback: what becomes of a model that cannot be traced: an UnsupportedError, or with "eager" a warning and no budget.
+    fallback: for a model that cannot be traced: an UnsupportedError, or with "eager" a warning and no budget.
     loss: what of the output is differentiated: a name ("loss": the attribute or key), a position, a function of the output that
         gives tensors of it, or "all". By default `.loss` or ["loss"], if there is one; else the scalars, if they depend on all
         parameters that the other outputs depend on; else all. Nothing is planned for the backward pass of the others:
         differentiating one raises an UnsupportedError. With graph_breaks="split" it is "all".
-    verify: runs the first step four ways more, from the same state: eager mode, PyTorch's tracing through Dynamo, that through
-        AOTAutograd, and the plan. Where the plan differs from them, which is a bug, it is a VerificationError; where PyTorch's
-        tracing differs from eager mode, a warning, and in `plans(compiled)[0].verification`. That step takes the memory of eager
+    verify: runs the first step in four more ways, from the same state: eager mode, PyTorch's tracing through Dynamo, that through
+        AOTAutograd, and the plan. If the plan differs from them, which is a bug, it raises a VerificationError; if PyTorch's
+        tracing differs from eager mode, it warns; `plans(compiled)[0].verification` has both. That step takes the memory of eager
         mode, a copy of the buffers, and two of outputs and gradients: the budget does not hold for it.
     costs: "estimate" (FLOPs and bytes) or "measure" (every call on the device in use, cached).
     compiler: "eager" runs PyTorch's own kernels, results equal to eager mode's; "inductor" generates code, which runs once in the
@@ -434,46 +417,51 @@ def compile(
     random: "replay" computes random calls again with the generator's state of the first time; "keep" holds their outputs.
     counts: "allocated" plans what tensors and kernels take; "reserved", on a GPU, what PyTorch's allocator takes for them from CUDA, its
         gaps included, by the allocator's rules and PYTORCH_ALLOC_CONF.
-    checkpoint_policy: what policies of torch.utils.checkpoint mean. "must": those named MUST_SAVE and MUST_RECOMPUTE bind,
+    checkpoint_policy: what policies of torch.utils.checkpoint mean. "must": those named MUST_SAVE, MUST_RECOMPUTE and MUST_CPU_OFFLOAD bind,
         the planner decides on the others; "respect": PREFER_... bind too, and so do plain checkpoint regions;
         "override": none does.
     autocast_backward: whether `backward()`, too, is called under torch.autocast; by default it is called after it, as PyTorch advises.
-    fixed_bytes: what else lives beside the step.  time_limit: seconds for the solver, by default a few, more for large
-        graphs.  gap: good enough, relative.
+    fixed_bytes: other memory in use during the step.  time_limit: seconds for the solver, by default a few, more for large
+        graphs.  gap: relative gap at which the search stops.
     threads, seed, strategy: as in `checkmate.solve`.  cache: keep plans and costs on disk.
     shapes: how many shapes the model may be called with; by default PyTorch's own limit, 8, and each is planned. With it, a shape
         for which the plan of another one is valid and within the budget is not planned anew: the verifier and the peak of
-        what runs decide. Call it with the largest first: what its plan is good for are smaller ones.
+        what runs decide. Call it with the largest first: its plan serves smaller ones.
     dynamic: True, or the largest sizes of dimensions of arguments, {"input_ids": {1: 512}}: one trace and one plan for a range of
         sizes. It is proven for its upper end, the largest size given here or by torch._dynamo.mark_dynamic(x, dim, min=, max=),
         else that of the first call; if every tensor's bytes grow with every size, smaller sizes need no more. A larger size is
         planned anew. UnsupportedError for what does not grow.
     in_flight: for a stage of a pipeline, how many micro-batches are in flight at once: forward passes begun, backward passes not over.
-        The budget counts what all of them save, their inputs, and the gradients of parameters that accumulate. Give it what
-        `checkmate.torch.in_flight` makes of a schedule, and the buffers of torch.distributed.pipelining are counted too.
+        The budget counts what all of them save, their inputs, and the gradients of parameters that accumulate. With the result of
+        `checkmate.torch.in_flight` for a schedule, the buffers of torch.distributed.pipelining are counted too.
     extra_gathers: of a model that `fully_shard` was called on: how many more times than FSDP2 itself a step may gather the parameters of
-        units; None for as often as it pays. By default a step makes no more calls between processes than FSDP2. More of them allow
+        units; None for as often as is worth it. By default a step makes no more calls between processes than FSDP2. More of them allow
         smaller budgets, for which several blocks at a time are computed again, and some of these more than once.
-    keep_outputs: False where the loop drops what the model returns beside the loss before it calls `backward()`, as in
-        `loss = model(**batch).loss` and in transformers' Trainer: the budget does not count it then, and a warning tells where it is held
-        all the same. `explain` says how many bytes that is.
-    progress: called with a line of text now and then while it plans, such as `print`.
+    keep_outputs: False if the loop drops what the model returns with the loss before it calls `backward()`, as in
+        `loss = model(**batch).loss` and in transformers' Trainer: the budget then does not count it, and a warning says if it is still
+        held. `explain` says how many bytes that is.
+    offload: where tensors may be moved to and read back, planned together with recomputing: "host", which is buffers in this machine's
+        memory outside the budget, or a folder, where a file is made. On the CPU only. offload_memory: bytes that copies may
+        take there, by default what is free.  offload_speed: bytes a second, or (out, in); by default measured once.
+    progress: called with lines of text while it plans; `print`, for example.
 
     A DistributedDataParallel model has its module compiled in place; its buckets are counted, and the processes agree on
     one plan for each graph. A model that `fully_shard` was called on (FSDP2) has its parameters gathered as the plan says: those of units with
-    reshard_after_forward=True (PyTorch's default, but for the outermost) are held until the backward pass or gathered again, whichever is
-    better within the budget, and in all no more often than FSDP2 does. All processes follow the plan of rank 0, within the least of their budgets.
+    reshard_after_forward=True (PyTorch's default, except for the outermost) are held until the backward pass or gathered again, whichever is
+    better within the budget, and in total no more often than FSDP2 does. All processes follow the plan of rank 0, within the least of their budgets.
 
-    Return the loss from the model, by itself or beside other things: what is computed outside is not planned. Where outputs that are
+    Return the loss from the model, alone or with other outputs: what is computed outside is not planned. Where outputs that are
     no scalars are differentiated, room is left for a loss outside: as many bytes again until the backward pass is over, which mse_loss
     takes, and twice as many between the passes, which cross_entropy takes. What takes more has to be given as `fixed_bytes`.
+    A call without gradients (`torch.no_grad()`) is not planned: it runs as in eager mode, with compiler="inductor" as `torch.compile` has it; with
+    FSDP2 it is compiled, for each shape.
     InfeasibleError is raised in the first call when nothing fits, KeyboardInterrupt on Ctrl-C.
-    `checkmate.torch.plans(compiled)` tells what was planned.
+    `checkmate.torch.plans(compiled)` says what was planned.
     """
     require_callable(model)
     _check_choices(graph_breaks, fallback)
     outputs.check(loss)
-    verified.check(verify, options.get("compiler", "eager"))
+    first_step.check(verify, options.get("compiler", "eager"))
     if graph_breaks == "split" and loss not in (None, "all"):
         raise ValueError('loss= needs the model as one graph; with graph_breaks="split" every output of a part may be differentiated')
     # What the wrapper itself does cannot be traced; its module is compiled in place.
@@ -493,6 +481,14 @@ def compile(
         fixed += ranks.bucket_bytes(target)
         now += ranks.bucket_bytes(target)
     settings = checked(budget, options, model=target, fixed_bytes=fixed, held_now_bytes=now, function=compile)
+    if settings.offload_memory is not None and graphs is not None:
+        raise ValueError('offload_memory= is of one graph: leave it out with graph_breaks="split", whose graphs have copies at the same time')
+    if settings.store is not None and sharded is not None:
+        raise UnsupportedError("offload= is for one process only so far: leave it out for a model that fully_shard was called on")
+    if settings.weights is not None and isinstance(target, torch.nn.Module):
+        settings.weights.keep([*target.parameters(), *target.buffers()])
+        if graphs is not None:
+            graphs.away = settings.weights.away
     if settings.dynamic and (graphs is not None or settings.compiler != "eager"):
         raise ValueError('dynamic= needs the model as one graph and compiler="eager": else the bytes of other sizes are not known')
     switched = branches.as_in_eager_mode(target)
@@ -508,11 +504,11 @@ def compile(
     if optimizer is not None:
         made.optimizer = weakref.ref(optimizer), optimizer_bytes(optimizer)
     if graphs is None and sharded is None:
-        made.calls = beside.Calls(target, counted=accumulate or wrapped, in_flight=settings.in_flight is not None)
+        made.calls = uncounted.Calls(target, counted=accumulate or wrapped, in_flight=settings.in_flight is not None)
     original: Any = target._call_impl if inplace else target
     if isinstance(target, torch.nn.Module) and settings.compiler == "eager" and not verify and sharded is None and settings.in_flight is None:
-        asked.listen()
-        made.in_eager_mode = asked.FirstStep(original, target)
+        is_compiling.listen()
+        made.in_eager_mode = is_compiling.FirstStep(original, target)
     traced = _traced_whole(original) if inplace else original
     if sharded is not None:
         original = sharded.call
@@ -526,6 +522,10 @@ def compile(
     if graphs is not None or not torchs.only_while_compiling(run, settings.shapes, static=static, around=made.compiling):
         per_call = functools.partial(torchs.during_call, settings.shapes, static=static)
     around = contextlib.nullcontext if sharded is None else sharded.whole
+    # A call without a backward pass has nothing to plan, whatever its shapes: it is counted among none, and refused for none.
+    without: Any = original if sharded is None else None
+    if without is not None and settings.compiler == "inductor":
+        without = torch.compile(_traced_whole(original), options={"fallback_random": True})
     guard = failures.Guard(run, original, fallback=fallback == "eager", graphs=graphs)
 
     def planned(*args: Any, **kwargs: Any) -> Any:
@@ -540,10 +540,12 @@ def compile(
         finally:
             made.arguments = None
 
-    first = verified.FirstStep(made, planned, original, guard, whole=graphs is None) if verify else None
+    first = first_step.FirstStep(made, planned, original, guard, whole=graphs is None) if verify else None
 
     @functools.wraps(inner)
     def call(*args: Any, **kwargs: Any) -> Any:
+        if without is not None and not torch.is_grad_enabled():
+            return without(*args, **kwargs)
         if first is not None:
             first(args, kwargs)
         if made.calls is not None and made.plans:
@@ -596,16 +598,16 @@ def require_callable(model: object) -> None:
         raise TypeError(f"the model must be a module or a function, not {type(model).__name__}")
 
 
-def _graphs(model: object, limit: int | float | str) -> breaks.Graphs:
+def _graphs(model: object, limit: int | float | str) -> subgraphs.Graphs:
     if not isinstance(model, torch.nn.Module):
         raise ValueError('graph_breaks="split" needs a torch.nn.Module, whose parameters all of its graphs count')
     if limit == budgets.LEAST or budgets.is_share(limit):
         raise ValueError(f'"{limit}" is of one graph; with graph_breaks="split" give the budget in bytes')
-    return breaks.Graphs(model)
+    return subgraphs.Graphs(model)
 
 
 def _fixed_bytes(model: object, optimizer: torch.optim.Optimizer | None, accumulate: bool) -> tuple[int, int]:
-    """What lives beside the step's own tensors, and how much of it is there already."""
+    """What is in memory in addition to the step's own tensors, and how much of it is there already."""
     fixed = now = 0
     if optimizer is not None:
         fixed = optimizer_bytes(optimizer)

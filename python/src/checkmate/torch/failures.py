@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 import os
 import re
 import sys
-import warnings
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 import torch
@@ -17,9 +16,13 @@ from torch import fx
 from torch.utils._pytree import tree_leaves
 
 from ..errors import CheckmateError, InfeasibleError, UnsupportedError
-from . import ranges, recorded, recurrent, symbols
-from .breaks import Graphs
+from .fx import symbols
+from .memory import ranges
 from .options import Options, from_progress
+from .rewrite import recurrent
+from .trace import output_hooks
+from .trace.subgraphs import Graphs
+from .user_code import place, warn
 
 
 def dynamic_sizes(module: fx.GraphModule, inputs: list[Any], model: object, options: Options, *, split: bool) -> list[ranges.Size]:
@@ -49,7 +52,7 @@ def dynamic_sizes(module: fx.GraphModule, inputs: list[Any], model: object, opti
                 "x.values().clone() and x.offsets().clone(), and make it in the model, by torch.nested.nested_tensor_from_jagged(values, offsets)"
             )
         if isinstance(value, torch.Tensor) and symbols.symbolic(value) and free_unbacked_symbols(tuple(value.shape)):
-            raise _depends_on_data(f"the result of '{node.name}'{place(node.stack_trace or '')}")
+            raise _depends_on_data(f"the result of '{node.name}'{place(node.stack_trace or '')}", split=split or model is None)
     return found
 
 
@@ -76,15 +79,39 @@ def require_no_frozen_draws(module: fx.GraphModule) -> None:
     numbers = [node for node in module.graph.nodes if isinstance(getattr(node.meta.get("grapharg"), "source", None), RandomValueSource)]
     trace = next((str(user.stack_trace) for node in numbers for user in node.users if user.stack_trace), "")
     raise UnsupportedError(
-        f"the model draws numbers from a random.Random of its own{place(trace)}, which PyTorch's tracing does not go on with: {_DRAWN}"
+        f"the model draws numbers from a random.Random of its own{place(trace)}, which PyTorch's tracing cannot continue with: {_DRAWN}"
     )
 
 
-def _depends_on_data(what: str) -> UnsupportedError:
+def _depends_on_data(what: str, *, split: bool) -> UnsupportedError:
     return UnsupportedError(
         f"sizes that depend on data cannot be planned, because bytes must be known: {what}. Keep the size fixed: torch.where with "
-        "a mask instead of a selection"
+        f"a mask instead of a selection{'' if split else f'. Or {_SPLIT}'}"
     )
+
+
+_SPLIT = 'graph_breaks="split" plans its parts'
+
+
+def _began(error: BaseException | None) -> str:
+    """Where the size or number was made that PyTorch's tracing had to know, which may be far from where it was needed. "" where
+    that is not known."""
+    from torch._dynamo.output_graph import OutputGraph
+    from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+
+    while error is not None and not isinstance(error, GuardOnDataDependentSymNode):
+        error = error.__cause__ or error.__context__
+    if error is None or error.__traceback__ is None:
+        return ""
+    wanted = {str(symbol) for symbol in error.cond.free_symbols}
+    frame: FrameType | None = error.__traceback__.tb_frame
+    while frame is not None:
+        graph = getattr(frame.f_locals.get("self"), "output", None)
+        if isinstance(graph, OutputGraph):
+            nodes = (n for n in graph.graph.nodes if wanted & set(re.findall(r"\bu\d+\b", str(n.meta.get("example_value")))))
+            return place(str(getattr(next(nodes, None), "stack_trace", None) or ""))
+        frame = frame.f_back
+    return ""
 
 
 def _source(node: fx.Node, model: object) -> str:
@@ -110,28 +137,7 @@ def _hint(size: object) -> str:
     return "unknown" if hint is None else str(hint)
 
 
-def place(trace: str) -> str:
-    """The last place that a stack trace names, one outside of PyTorch if there is one, in brackets, after a blank; nothing where it
-    names none."""
-    places = re.findall(r'File "([^"]+)", line (\d+)', trace)
-    places = [p for p in places if not p[0].startswith(_INSIDE[0])] or places
-    return f" ({places[-1][0]}:{places[-1][1]})" if places else ""
-
-
 _PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
-_INSIDE = (os.path.dirname(torch.__file__) + os.sep, os.path.dirname(__file__) + os.sep, contextlib.__file__)
-
-
-def inside_pytorch(file: str) -> bool:
-    return file.startswith(_INSIDE[0])
-
-
-def warn(message: str) -> None:
-    """A RuntimeWarning at the user's line: the nearest one outside of this package and PyTorch."""
-    frame, level = sys._getframe(1), 2
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_INSIDE):
-        frame, level = frame.f_back, level + 1
-    warnings.warn(f"checkmate: {message}", RuntimeWarning, stacklevel=level)
 
 
 class Guard:
@@ -153,14 +159,18 @@ class Guard:
             try:
                 return self._run(args, kwargs)
             except TorchDynamoException as error:
-                if not recorded.install_hooks(error, self.original):
+                if not output_hooks.install_hooks(error, self.original):
                     raise
                 return self._run(args, kwargs)
         except BackendCompilerFailed as error:
             inner = getattr(error, "inner_exception", error)
             if _says_what_is_wrong(inner) and not from_progress(inner):
                 raise inner from None
-            failure = inner if isinstance(inner, CheckmateError) or from_progress(inner) else _unsupported(inner, "planned", self.advice)
+            failure = (
+                inner
+                if isinstance(inner, CheckmateError) or from_progress(inner)
+                else _unsupported(inner, "planned", self.advice, split=self.graphs is not None)
+            )
         except UnsupportedError as error:
             failure = error
         except (FailOnRecompileLimitHit, TorchDynamoException) as error:
@@ -202,8 +212,10 @@ class Guard:
         skipped = frames["total"] - frames["ok"] - before
         if skipped > 0 and not self.warned:
             self.warned = True
-            warn(f"{skipped} functions cannot be traced, or come in more shapes than PyTorch compiles for, and are not planned: the budget "
-                 'does not hold for what they compute. TORCH_LOGS="graph_breaks,recompiles" tells which')  # fmt: skip
+            several = f"{skipped} functions cannot be traced, or come in more shapes than PyTorch compiles for, and are not planned"
+            one = "a function cannot be traced, or comes in more shapes than PyTorch compiles for, and is not planned"
+            warn(f"{one if skipped == 1 else several}: the budget does not hold for what {'it computes' if skipped == 1 else 'they compute'}. "
+                 'TORCH_LOGS="graph_breaks,recompiles" tells which')  # fmt: skip
         return outputs
 
 
@@ -273,8 +285,8 @@ def _too_many_shapes() -> UnsupportedError:
     return failure
 
 
-def _unsupported(error: BaseException, what: str, advice: bool) -> UnsupportedError:
-    """PyTorch's message is long; its first line and its explanation say what is wrong."""
+def _unsupported(error: BaseException, what: str, advice: bool, *, split: bool = False) -> UnsupportedError:
+    """PyTorch's message is long; its first line and its explanation say what is wrong. `split`: other parts of the model may have run."""
     text = str(error).strip()
     reason = text.splitlines()[0] if text else ""
     explanation = re.search(r"^\s*Explanation: (.+)$", text, re.MULTILINE)
@@ -297,9 +309,11 @@ def _unsupported(error: BaseException, what: str, advice: bool) -> UnsupportedEr
     where = where or (f" ({caused[1]})" if caused else "")
     # A gradient that the forward pass takes of a planned part would be differentiated twice, which no part can.
     twice = "autograd.grad" in text or "requires_grad_()" in text
-    options = ['graph_breaks="split" plans its parts'] if what != "planned" and not twice else []
-    options.append('fallback="eager" runs it without a budget')
+    options = [_SPLIT] if what != "planned" and not twice else []
+    alone = ' without graph_breaks="split"' if split else ""  # half a step cannot be taken back
+    options.append(f'fallback="eager"{alone} runs it without a budget')
     if "data-dependent expression" in reason:
+        where = _began(error) or where
         hint = " (momentum=None of a batch norm does: give it a number)" if "batchnorm.py" in text else ""
         reason = f"its code needs the value of a tensor as a Python number{hint}"
         if re.search(r"Size-like symbols: \w*\d", text):
@@ -317,7 +331,7 @@ def _unsupported(error: BaseException, what: str, advice: bool) -> UnsupportedEr
             f"the bytes of a CTC loss depend on the lengths in its tensors{where}: compute it outside of the model. {', '.join(options)}"
         )
     elif dynamic is not None:
-        failure = _depends_on_data(f"the result of '{dynamic[1]}'{where}")
+        failure = _depends_on_data(f"the result of '{dynamic[1]}'{where}", split=_SPLIT not in options)
     else:
         failure = UnsupportedError(f"the model cannot be {what}: {reason}{where}" + (f". {', '.join(options)}" if advice else ""))
     failure.__cause__ = error

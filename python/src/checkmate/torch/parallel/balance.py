@@ -10,7 +10,7 @@ _MOVES = 4
 
 
 def even(weights: Sequence[float], stages: int) -> list[int]:
-    """The ends of so many stages, each of at least one part, whose heaviest is lightest. O(parts^2 * stages), by dynamic programming."""
+    """The ends of this many stages, each of at least one part, whose heaviest is lightest. O(parts^2 * stages), by dynamic programming."""
     n = len(weights)
     sums = [0.0]
     for weight in weights:

@@ -34,7 +34,7 @@ class Layout:
 
 
 def layouts(devices: int, batch: int, *, tensor: list[int], parts: int, sharded: bool = True) -> Iterator[list[Layout]]:
-    """All layouts of so many devices and samples a step; in one list those that differ in their micro-batches only, the largest first.
+    """All layouts of this many devices and samples a step; in one list those that differ in their micro-batches only, the largest first.
     `tensor`: sizes to try; `parts`: the most stages. Stages, and samples of a micro-batch, are powers of two or all there are. A
     pipeline has as many micro-batches as stages at least, as 1F1B needs. `sharded`: FSDP2 too, which is
     planned for by itself only: with neither tensor parallelism nor a pipeline."""

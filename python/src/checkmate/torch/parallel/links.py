@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...planning.device import Device
-from ..collectives import Link
+from ..cost.collectives import Link
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Network:
             raise ValueError(f"a network needs devices and bytes a second, not {self}")
 
     def of(self, processes: int, stride: int = 1) -> Link:
-        """Of a ring of processes that lie so many devices apart."""
+        """Of a ring of processes that lie this many devices apart."""
         return self.inside if processes * stride <= self.per_node else self.between
 
 

@@ -19,13 +19,14 @@ from typing_extensions import Unpack
 from ...errors import CheckmateError, UnsupportedError
 from ...planning import budget as sizes
 from ...planning.frontier import size
-from .. import branches, pipeline, predicted, standins
-from ..collectives import on_ring
-from ..compiler import Settings, checked
-from ..fsdp import local
-from ..options import Options
-from ..phases import Phases
-from ..tracing import joint_graph
+from ..cost.collectives import on_ring
+from ..distributed.fsdp import local
+from ..memory import pipeline
+from ..options import Options, Settings, checked
+from ..predict import absent_device
+from ..predict.joint_graph import joint_graph
+from ..trace import branches, standins
+from ..trace.phases import Phases
 from . import balance, links
 from .layouts import Layout, layouts
 from .stages import MakeOptimizer, Sharded, StagePlan, imagined, output_of, plan_stage, resized, signature, without_data
@@ -132,7 +133,7 @@ class _Planner:
         """What each part takes of a step of one sample."""
         if self._weighed is None:
             others = standins.Standins()
-            with predicted.bytes_of(self.options.device), others.within(self.model):
+            with absent_device.bytes_of(self.options.device), others.within(self.model):
                 _traced, whole = joint_graph(
                     self.model, others.inputs(resized(self.inputs, 1)), replace(self.options, in_flight=None), None, {}, Phases()
                 )
@@ -204,7 +205,7 @@ def plan_parallel(
         can be the stages of a pipeline. It may be on the meta device.
         The last part returns the loss; if it returns other tensors, room is left for a loss of them, as `compile` does.
     inputs: a tuple of the first part's arguments, or a dict of a whole model's; tensors whose first dimension is that of the first tensor
-        are taken for so many samples.
+        are taken for this many samples.
     device: such as "H100"; `checkmate devices` lists those that there are models of. devices: how many.
     batch: samples of a step, on all devices.
     optimizer: makes one of parameters, such as `lambda parameters: torch.optim.AdamW(parameters)`; for the bytes of its state.
@@ -237,7 +238,7 @@ def plan_parallel(
     model = nn.Sequential(*model) if not isinstance(model, nn.Module) else getattr(model, "_orig_mod", model)  # of torch.compile
     if isinstance(inputs, Mapping) and isinstance(model, nn.Sequential):
         raise TypeError("the first part of a pipeline takes its inputs by position: give a tuple")
-    target = predicted.find(device, options)
+    target = absent_device.find(device, options)
     if target.memory_bytes == 0 and budget is None:
         raise ValueError(f'how much memory {target.name} has is not known: say budget="64GB" or such')
     standins.require_no_mode()
@@ -253,7 +254,7 @@ def plan_parallel(
     planner = _Planner(model, inputs if isinstance(inputs, Mapping) else tuple(inputs), settings, limit, optimizer, tensor or {}, served, schedule)
     if tensor and devices % 2 == 0 and served.per_node > 1:
         with imagined(2):
-            planner._spread(Layout(1, 2, 1, 1, 1))  # ValueError for styles that are nobody's
+            planner._spread(Layout(1, 2, 1, 1, 1))  # ValueError for unknown styles
     parts = planner._parts
     tell = show or (lambda _line: None)
     wanted = list(layouts(devices, batch, tensor=[t for t in range(1, served.per_node + 1) if t & (t - 1) == 0] if tensor else [1], parts=parts,

@@ -16,16 +16,17 @@ from torch import nn
 from torch.utils._pytree import tree_leaves, tree_map
 
 from ...planning.frontier import size
-from .. import collectives, predicted
-from ..collectives import Link
-from ..fit_stage import fit_in_flight
-from ..fsdp import gathered, local
-from ..optimizers import optimizer_bytes
+from ..cost import collectives
+from ..cost.collectives import Link
+from ..distributed.fsdp import gathered, local
+from ..memory.optimizers import optimizer_bytes
+from ..memory.pipeline import InFlight
 from ..options import Options
-from ..phases import Phases
-from ..pipeline import InFlight
-from ..standins import Standins
-from ..tracing import joint_graph
+from ..plan.fit_stage import fit_in_flight
+from ..predict import absent_device
+from ..predict.joint_graph import joint_graph
+from ..trace.phases import Phases
+from ..trace.standins import Standins
 
 #: Makes an optimizer of parameters.
 MakeOptimizer = Callable[[list[torch.Tensor]], torch.optim.Optimizer]
@@ -55,7 +56,7 @@ class StagePlan:
 
 @contextlib.contextmanager
 def imagined(processes: int) -> Iterator[None]:
-    """While this lasts, this process is the first of so many, of which there are no others."""
+    """While this lasts, this process is the first of this many, and the others do not exist."""
     from torch.testing._internal.distributed.fake_pg import FakeStore
 
     dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=processes)
@@ -79,7 +80,7 @@ def without_data(model: nn.Module) -> nn.Module:
 
 
 def resized(inputs: Any, samples: int) -> Any:
-    """Inputs of so many samples, on the meta device: every tensor whose first dimension is that of the first tensor has as many rows."""
+    """Inputs of this many samples, on the meta device: every tensor whose first dimension is that of the first tensor has as many rows."""
     tensors = [value for value in tree_leaves(inputs) if isinstance(value, torch.Tensor)]
     if not tensors or tensors[0].dim() == 0:
         raise ValueError("inputs must have a tensor whose first dimension counts samples")
@@ -151,7 +152,7 @@ def plan_stage(stage: nn.Module, inputs: tuple[Any, ...], flight: InFlight, opti
     """The best plan found of a stage on stand-ins. `buckets`: whether DistributedDataParallel holds gradients once more."""
     device = options.device
     assert device is not None
-    with predicted.bytes_of(device):
+    with absent_device.bytes_of(device):
         parts = [nn.Parameter(torch.empty_like(local(p), device="meta"), p.requires_grad) for p in stage.parameters()]
         trained = [p for p in parts if p.requires_grad]
         held, gradients = _bytes([*parts, *map(local, stage.buffers())]), _bytes(trained)
@@ -168,7 +169,7 @@ def plan_stage(stage: nn.Module, inputs: tuple[Any, ...], flight: InFlight, opti
         assert traced.stage is not None
         sent = 0 if flight.last else traced.stage.outputs
         if fit is None:
-            floor = graph.memory_floor + traced.stage.least_beside(traced.stage.outputs)
+            floor = graph.memory_floor + traced.stage.least_others(traced.stage.outputs)
             why = f"at least {size(floor)} are needed" if floor > limit else "no plan was found; with a larger time_limit there may be one"
             return StagePlan(None, held + state, gradients, sent, why=why)
         forward = sum(op.cost for op in graph.ops if op.kind in ("forward", "loss"))

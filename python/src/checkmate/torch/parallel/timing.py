@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .. import pipeline
+from ..memory import pipeline
 
 
 def pipeline_seconds(schedule: str, forward: Sequence[float], backward: Sequence[float], micro_batches: int, *, transfer: float = 0.0,
@@ -14,7 +14,7 @@ def pipeline_seconds(schedule: str, forward: Sequence[float], backward: Sequence
 
     schedule: "gpipe", "1f1b" or "interleaved", as `checkmate.torch.in_flight` has them.
     forward, backward: seconds of a pass of one micro-batch, one a stage.
-    transfer: seconds that a stage's output, and its gradient, need to the next process. Sending delays nobody else.
+    transfer: seconds that a stage's output, and its gradient, need to the next process. Sending delays no other process.
     ranks: processes of the pipeline; for "interleaved" only.
 
     A process runs its passes in the order of the schedule, each as soon as what it needs is there. ValueError for what is no pipeline.
