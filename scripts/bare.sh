@@ -28,13 +28,13 @@ bare_possible() {
     [ -z "$bare_reason" ]
 }
 
-# bare_apart OPTION... COMMAND...: with mounts and processes in name spaces of their own, so that all of them are gone when it
+# bare_apart OPTION... COMMAND...: with mounts and processes in separate namespaces, so that all of them are gone when it
 # returns, or when the shell that runs it is killed, which behind "&" is a subshell.
 bare_apart() {
     setpriv --pdeathsig KILL unshare --mount --pid --fork --kill-child "$@"
 }
 
-# bare_system SUITE FOLDER [PACKAGE,...]: makes one, after bare_possible. The mirror is reached as it is from here: through the
+# bare_system SUITE FOLDER [PACKAGE,...]: makes one, after bare_possible. The mirror is reached as from here: through the
 # same proxy, under the same name. No service starts in there.
 bare_system() {
     proxy=""
@@ -47,9 +47,9 @@ bare_system() {
     chmod +x "$2/usr/sbin/policy-rc.d"
 }
 
-# bare_inside FOLDER COMMAND...: in there, as root, with nothing of this machine's environment, and apart.
-#   BARE_OPTIONS=--net         options for unshare beside; this one: without any network
-#   BARE_BIND=SOURCE:TARGET    a folder of this machine to be seen there, read only
+# bare_inside FOLDER COMMAND...: runs it in there, as root, with an empty environment, in separate namespaces.
+#   BARE_OPTIONS=--net         further options for unshare; this one: without any network
+#   BARE_BIND=SOURCE:TARGET    a folder of this machine to mount there, read only
 bare_inside() {
     bare_root=$1
     shift
@@ -66,6 +66,9 @@ bare_inside() {
             mount --bind "${bind%%:*}" "$root${bind#*:}"
             mount -o remount,ro,bind "$root${bind#*:}"
         fi
-        exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive chroot "$root" "$@"' \
+        # Not as the first process of the namespace: timeout of coreutils 9.10 runs nothing there.
+        status=0
+        env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive chroot "$root" "$@" || status=$?
+        exit "$status"' \
         sh "$bare_root" "${BARE_BIND:-}" "$@"
 }

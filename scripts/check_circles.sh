@@ -20,7 +20,7 @@ END {
             call[p[1], to] = p[2]
         }
     }
-    # What calls nobody, or is called by nobody, is in no circle. What is left is, or lies between two.
+    # A file that calls none, or is called by none, is in no circle. The others are, or lie between two circles.
     do {
         changed = 0
         split("", out); split("", in_)

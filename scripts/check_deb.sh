@@ -3,7 +3,8 @@
 # Installs the packages of `make deb` into a fresh Debian system and uses them there: the program plans and trains, its manual
 # pages and completions are in place, the examples are compiled against libcheckmate-dev with pkg-config and run, and the
 # packages can be removed again. Needs root. Usage: scripts/check_deb.sh [FOLDER [SUITE]]      (default: packages, for this machine's)
-# The suite has to be the one that the packages were made in. Exit status 77: not possible here.
+# The suite has to be the one that the packages were made in. Exit status 77: not possible here, or the network lacks
+# what apt should install there.
 set -eu
 cd "$(dirname "$0")/.."
 folder=${1:-packages}
@@ -11,6 +12,7 @@ folder=${1:-packages}
 PATH=$PATH:/usr/sbin:/sbin
 export PATH
 . scripts/bare.sh
+. scripts/network.sh
 suite=${2:-$(. /etc/os-release && echo "$VERSION_CODENAME")}
 bare_possible "$suite" || { echo "check_deb.sh: $bare_reason" >&2; exit 77; }
 for package in libcheckmate0 libcheckmate-dev checkmate; do
@@ -20,7 +22,7 @@ done
 
 work=$(mktemp -d)
 system=$work/system
-# One file system: whatever is mounted inside is not ours to delete.
+# One file system: do not delete what is mounted inside.
 trap 'rm -rf --one-file-system "$work"' EXIT
 trap 'exit 1' HUP INT TERM
 step() { echo "== $*"; }
@@ -30,13 +32,20 @@ fail() {
 }
 inside() { bare_inside "$system" "$@"; }
 quietly() { "$@" >"$work/log" 2>&1 || { tail -n 40 "$work/log" >&2; fail "failed: $*"; }; }
+# fetching COMMAND...: the same, of what needs the network.
+fetching() {
+    "$@" >"$work/log" 2>&1 && return 0
+    tail -n 40 "$work/log" >&2
+    ! network_lacks "$work/log" || { echo "check_deb.sh: not tried: the network lacks something: $lacking" >&2; exit 77; }
+    fail "failed: $*"
+}
 
 step "a fresh $suite"
-quietly bare_system "$suite" "$system"
+fetching bare_system "$suite" "$system"
 mkdir "$system/packages"
 cp "$folder"/*.deb "$system/packages/"
-quietly inside apt-get update -qq
-install() { quietly inside apt-get install -y -qq --no-install-recommends "$@"; }
+fetching inside apt-get update -qq
+install() { fetching inside apt-get install -y -qq --no-install-recommends "$@"; }
 
 step "the program: installed, plans, trains"
 install $(cd "$system" && ls packages/libcheckmate0_*.deb packages/checkmate_*.deb | sed 's,^,/,')

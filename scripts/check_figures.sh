@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Finds tables with measured figures that nobody could make again: every Markdown table with decimal numbers in its cells
-# has, within 20 lines of it and in its section, a command, or a link to a file of bench/results that has one.
+# Finds tables with measured figures that cannot be reproduced: every Markdown table with decimal numbers in its cells
+# needs, within 20 lines of it and in its section, a command, or a link to a file of bench/results that has one.
 #   check_figures.sh [FILE...]      by default README.md, docs/, python/ and the READMEs of bench/ and src/
 set -eu
 cd "$(dirname "$0")/.."

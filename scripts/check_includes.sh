@@ -31,6 +31,7 @@ BEGIN {
     # A part of a module, a folder in it: the other parts it may include, besides what the module may. The files on top
     # may include all parts, and no part includes them.
     part("solve", "core", "")
+    part("solve", "moves", "")
     part("solve", "floor", "")
     part("solve", "checkpoints", "core")
     part("solve", "chain", "core checkpoints")

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# What is known of a kind of operator stands in its record: no table keyed by the names of kinds, no comparison of names.
+# All that is known of a kind of operator is in its record: no table keyed by the names of kinds, no comparison of names.
 # Usage: check_operators.sh [ROOT]. Prints one line for each place; exit status 1 when there is any. Readers of names may have
 # both: the importers, which translate those of files, and the zoo, which translates those of layers. The program does not know
 # operators; its options have names of their own.

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# A failing call's status travels by CKM_I_CHECK or CKM_I_TRY (src/base/error.h): finds what they stand for written out in
-# the library, early returns and jumps, and chains, loops and ?: that go on while a local `status` is CKM_OK. Where more
+# A failing call's status travels by CKM_I_CHECK or CKM_I_TRY (src/base/error.h): finds their expansion written out in
+# the library, early returns and jumps, and chains, loops and ?: that continue while a local `status` is CKM_OK. Where more
 # is done than that, none of these matches. Skeletons count, since files are copied from them.
 # Usage: check_status.sh [ROOT]. Prints one line for each violation; exit status 1 when there is any.
 set -eu

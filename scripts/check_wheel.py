@@ -96,7 +96,7 @@ def ctrl_c() -> None:
 
 
 def licences() -> None:
-    """Each library that lies in the wheel has its row in BUNDLED.txt and its licence beside it."""
+    """Each library in the wheel has its row in BUNDLED.txt and its licence next to that file."""
     files = {pathlib.Path(file.name): file for file in importlib.metadata.files("checkmate") or () if "licenses" in file.parts}
     table = files[pathlib.Path("BUNDLED.txt")].read_text().split("licence\n", 1)[1].splitlines()
     rows = {row.split()[0]: row.split()[1] for row in table}

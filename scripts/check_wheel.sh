@@ -22,7 +22,7 @@ fail() {
     exit 1
 }
 work=$(mktemp -d)
-# One file system: whatever is mounted inside is not ours to delete.
+# One file system: do not delete what is mounted inside.
 trap 'rm -rf --one-file-system "$work"' EXIT
 trap 'exit 1' HUP INT TERM
 

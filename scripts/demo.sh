@@ -41,8 +41,8 @@ line() {
     printf '%s%s%s\n' "$dim" '--------------------------------------------------------------------------------' "$plain"
 }
 
-# row BUDGET STRATEGY RESULT-FILE: one line of the table from a result of `solve --json`. Where there is no schedule, it says whose
-# failure that is: the strategy's, which has none, the time's, or nobody's, where it is proven that none exists.
+# row BUDGET STRATEGY RESULT-FILE: one line of the table from a result of `solve --json`. Where there is no schedule, it says
+# why: the strategy has none, time ran out, or it is proven that none exists.
 row() {
     awk -v budget="$1" -v strategy="$2" -v limit="$seconds" '
         function get(key,   text) {
@@ -72,7 +72,7 @@ row() {
                     bound == "" ? "-" : percent(bound / whole - 1), bound == "" ? "" : covers, percent(get("gap")), get("seconds"),
                     status == "optimal" ? " *" : ""
             }
-            # A published strategy has the schedules that it has: where none fits, that says nothing of others.
+            # A published strategy has a fixed set of schedules: if none fits, others may.
             else if (strategy == "auto" || strategy == "ilp" || least == "") printf "%-14s  none found within %s s; one may exist\n", strategy, limit
             else printf "%-14s  this strategy has none: its least needs %s\n", strategy, gigabytes(least)
         }' "$3"

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Times training steps in several processes beside the same steps in one, in turns, and prints the table of
+# Times training steps in several processes against the same steps in one, in turns, and prints the table of
 # docs/DISTRIBUTED.md: medians over the rounds of each run's median step, and the growth of the rank that grew the most.
 #   CHECKMATE=build/checkmate   the program, built with -DCKM_MPI=ON
 #   TABLE_NETWORKS="..."        NETWORK:HEIGHT,WIDTH,CHANNELS:BATCH, with blanks between; the batch is that of a process

@@ -15,7 +15,7 @@ more under AddressSanitizer and UndefinedBehaviorSanitizer, as continuous integr
 with its place and difference unless tests/mutation/equivalent.txt says why it changes nothing. Exit status 1 when
 something remains. The tree is never touched: all of it happens in a temporary folder, or in the one that --work names,
 which is kept and makes the next run start sooner. Each fate is added to --results FILE at once; a run that is given such a
-file leaves out what is in it, so that one that was ended goes on.
+file leaves out what is in it, so that an interrupted run is resumed.
 
 A mutant of a Python file is put in the place of the original in that copy, and pytest runs on the files of its group, with
 the library of --library or the one that the copy builds, by the Python that CKM_PYTHON names.
@@ -119,7 +119,7 @@ def partners_of(tokens):
 
 
 def operand(tokens, partners, i, step, also):
-    """The furthest token of the operand that begins beside token i, in direction `step`."""
+    """The furthest token of the operand that begins next to token i, in direction `step`."""
     i += step
     while 0 <= i < len(tokens):
         text = tokens[i].text
@@ -240,7 +240,7 @@ class Entry:
     file: str
     function: str
     before: str
-    after: str  # "*": whatever is done to these lines
+    after: str  # "*": any change of these lines
     why: str
     nth: int  # 0: all that look alike
     used: bool = False
@@ -512,7 +512,7 @@ def select(arguments):
 
 
 def sample(chosen, number, seed):
-    """`number` of each group, one out of each of so many stretches of equal length."""
+    """`number` of each group, one out of each of `number` stretches of equal length."""
     taken = []
     for group in dict.fromkeys(group for _, group in chosen):
         mutants, rng = [pair for pair in chosen if pair[1] == group], random.Random(seed)
@@ -593,7 +593,7 @@ def main():
     parser.add_argument("--sample", type=int, default=0, metavar="N", help="try N mutants a group, spread evenly")
     parser.add_argument("--seed", type=int, default=1, help="draws which ones; default 1")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="mutants at a time")
-    parser.add_argument("--seconds", type=float, default=0, help="begin no mutant after so many seconds")
+    parser.add_argument("--seconds", type=float, default=0, help="begin no mutant after this many seconds")
     parser.add_argument("--work", metavar="FOLDER", help="keep copy and builds there")
     parser.add_argument("--no-sanitizers", action="store_true", help="leave out the second look at survivors")
     parser.add_argument("--near", action="store_true", help="leave out the wider tests, so that more survives than need be")

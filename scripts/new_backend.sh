@@ -47,7 +47,7 @@ if grep -q "BACKEND($name)" "$to/$list"; then
 fi
 sed "s/@name@/$name/g" "$root/src/run/backend/backend_skeleton.c.in" >"$to/$source"
 sed "s/@name@/$name/g" "$root/tests/unit/run/test_backend_skeleton.c.in" >"$to/$test"
-# After the last line of the list, which is the only one that does not go on.
+# After the last line of the list, the only one without a continuation.
 awk -v line="    BACKEND($name)" '
     /^    BACKEND\(.*\)$/ { printf "%-31s \\\n%s\n", $0, line; next }
     { print }' "$to/$list" >"$to/$list.new"

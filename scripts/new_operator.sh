@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Makes an operator from the skeleton in src/ops/skeleton: its record and gradient, its kernels, its test, and its entries in
-# src/graph/op_kinds.h. What comes out compiles and passes its test. Usage: new_operator.sh NAME [ROOT]
+# src/graph/op_kinds.h. The result compiles and passes its test. Usage: new_operator.sh NAME [ROOT]
 set -eu
 name=${1:-}
 root=${2:-$(dirname "$0")/..}

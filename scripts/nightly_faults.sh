@@ -3,7 +3,7 @@
 # Every allocation, fork and thread that the commands of the program and the C interface make fails in turn: what
 # `make test` samples, without leaving any out. Takes some hours. Usage: nightly_faults.sh [BUILD]
 #   CKM_FAULT_RUNS     how many of each command (0, the default here: every one)
-#   CKM_FAULT_SECONDS  time for each command (default 1800; 0: no limit). What a limit cut off is seen in the lines
+#   CKM_FAULT_SECONDS  time for each command (default 1800; 0: no limit). What a limit left out is seen in the lines
 #                      "N allocations, M runs".
 set -eu
 cd "$(dirname "$0")/.."

@@ -44,7 +44,7 @@ if "$build/checkmate" help devices | grep '^ .*--measure'; then
 fi
 cmake --install "$build" --prefix "$build/installed" >"$build.log" || { cat "$build.log"; exit 1; }
 pc=$(find "$build/installed" -name checkmate.pc)
-# Whatever an installed header declares is in the library, and the headers that are left need none that is not there.
+# Everything that an installed header declares is in the library, and the installed headers include no others.
 nm -D --defined-only "$library" | sed -n 's/.* \(ckm_[a-z0-9_]*\)@.*/\1/p' | sort -u >"$build/defined"
 for header in "$build"/installed/include/checkmate/*.h; do
     echo "#include <checkmate/${header##*/}>" | ${CC:-cc} -std=c17 -I"$build/installed/include" -xc -fsyntax-only -

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# The tools that make wheel and sdist, in a virtual environment of their own; sets $tools to its folder. Sourced, not run, from
+# The tools that make wheel and sdist, in a separate virtual environment; sets $tools to its folder. Sourced, not run, from
 # the root of the tree. Exit status 77, and one line that says why: they cannot be installed here.
 tools=${CKM_WHEEL_TOOLS:-$(pwd)/build/wheel-tools}
 tools_python=${CKM_PYTHON:-/usr/bin/python3}

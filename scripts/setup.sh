@@ -5,13 +5,14 @@
 # What is needed is looked for as such (a command, a header), so a tool installed by other means counts.
 # CKM_NO_SETUP=1: never install, only say what is missing.
 # CKM_SETUP_WAIT=S: seconds to wait while another package manager is at work (default: 600).
+# CKM_SETUP_HEADERS="FOLDER...": where headers are looked for (default: the system's and /usr/local/include).
 set -eu
 
 missing=""
 
 have_command() { command -v "$1" >/dev/null 2>&1; }
 have_header() {
-    for folder in /usr/include /usr/local/include "/usr/include/$(uname -m)-linux-gnu"; do
+    for folder in ${CKM_SETUP_HEADERS:-/usr/include /usr/local/include "/usr/include/$(uname -m)-linux-gnu"}; do
         [ -e "$folder/$1" ] && return 0
     done
     return 1
@@ -26,17 +27,44 @@ need() {
     "$@" || missing="$missing $package"
 }
 
-# CMake 3.25 or newer.
+# CMake 3.25 or newer. One that is older is noted: a package that is there already does not help then.
 have_cmake() {
     have_command cmake || return 1
     version=$(cmake --version | sed -n '1s/[^0-9]*\([0-9]*\)\.\([0-9]*\).*/\1 \2/p')
-    [ "${version% *}" -gt 3 ] || { [ "${version% *}" -eq 3 ] && [ "${version#* }" -ge 25 ]; }
+    [ "${version% *}" -gt 3 ] || { [ "${version% *}" -eq 3 ] && [ "${version#* }" -ge 25 ]; } ||
+        note_old "$(command -v cmake) is $(echo "$version" | tr ' ' .), and 3.25 or newer is needed; where the package cmake is older too, pip install cmake has one"
+}
+
+# oneDNN 2.6 or newer, as cmake/CheckmateDependencies.cmake asks for.
+have_onednn() {
+    have_header oneapi/dnnl/dnnl.h || return 1
+    version=$(sed -n 's/^#define DNNL_VERSION_\(MAJOR\|MINOR\) *\([0-9]*\).*/\2/p' "$folder/oneapi/dnnl/dnnl_version.h" 2>/dev/null | tr '\n' ' ')
+    version=${version% }
+    [ -z "$version" ] || [ "${version% *}" -gt 2 ] || { [ "${version% *}" -eq 2 ] && [ "${version#* }" -ge 6 ]; } ||
+        note_old "oneDNN in $folder is $(echo "$version" | tr ' ' .), and 2.6 or newer is needed, which the package libdnnl-dev has from Debian 12 on;\
+ -DCKM_RUN=OFF plans without it"
+}
+
+# note_old TEXT: something is there and too old; fails.
+too_old=""
+note_old() {
+    too_old="$too_old
+setup.sh: $1"
+    return 1
+}
+
+# The layout that keeps given places is part of graphviz up to Debian 13, and a separate package after that. Without dot it is not
+# known: then graphviz comes first.
+dot_keeps_places() { ! have_command dot || echo 'graph { a [pos="0,0"] }' | dot -Kneato -n2 -Tsvg >/dev/null 2>&1; }
+neato_package() {
+    name=$(apt-cache search --names-only '^libgvplugin-neato-layout[0-9]*$' 2>/dev/null | sed -n '1{s/ .*//;p;}')
+    echo "${name:-libgvplugin-neato-layout8}"
 }
 
 # Debian's Python: others see other packages.
 python3_has() { /usr/bin/python3 -c "import $1" >/dev/null 2>&1; }
 
-# AddressSanitizer's runtime for clang, which is a package of its own.
+# AddressSanitizer's runtime for clang, which is a separate package.
 have_clang_runtime() {
     have_command "clang-$clang" || return 1
     # A file that clang does not find is printed as it was asked for.
@@ -57,7 +85,7 @@ need_build() {
     need protobuf-c-compiler have_command protoc-c
     need coinor-libcbc-dev have_module cbc
     need coinor-libclp-dev have_module clp
-    need libdnnl-dev have_header oneapi/dnnl/dnnl.h
+    need libdnnl-dev have_onednn
     # Packed into the page that `checkmate report` writes.
     need libjs-dygraphs test -e /usr/share/javascript/dygraphs/dygraph.min.js
 }
@@ -79,6 +107,7 @@ need_test() {
 need_demo() {
     need gnuplot-nox have_command gnuplot
     need graphviz have_command dot
+    need "$(neato_package)" dot_keeps_places
 }
 
 need_wheel() {
@@ -110,13 +139,13 @@ need_package() {
     # What is packed is a commit.
     need git have_command git
     need dpkg-dev have_command dpkg-buildpackage
-    # dpkg-buildpackage asks for it, whatever the packages themselves ask for.
+    # dpkg-buildpackage requires it, even if the packages themselves do not.
     need build-essential have_package build-essential
     need debhelper have_command dh
     need lintian have_command lintian
     need debootstrap test -x /usr/sbin/debootstrap
     need abigail-tools have_command abidiff
-    # dpkg-buildpackage asks for packages by name, whatever else provides what is in them.
+    # dpkg-buildpackage requires packages by name, even if others provide their contents.
     for package in $(sed -n '/^Build-Depends:/,/^[A-Z]/{s/^Build-Depends://;/^[A-Z]/d;s/([^)]*)//g;s/,//g;p;}' \
         "$(dirname "$0")/../debian/control.in"); do
         case $package in
@@ -134,6 +163,7 @@ need_mpi() {
 
 collect() {
     missing=""
+    too_old=""
     for set in "$@"; do
         case $set in
         build | test | demo | wheel | ci | package | mpi) "need_$set" ;;
@@ -149,7 +179,7 @@ collect() {
 }
 
 give_up() {
-    echo "setup.sh: missing packages: $missing" >&2
+    echo "setup.sh: missing packages: $missing$too_old" >&2
     echo "setup.sh: $1; install them and run again: apt-get install --no-install-recommends $missing" >&2
     exit 1
 }
@@ -201,14 +231,18 @@ update_lists() {
     apt_get update -qq || { tail -n 20 "$log" >&2; give_up "apt-get update failed"; }
 }
 # Package lists are fetched only when the packages cannot be installed with those at hand.
-if ! apt-get install -s --no-install-recommends $missing >/dev/null 2>&1; then
-    update_lists
-    install_missing || { tail -n 20 "$log" >&2; give_up "apt-get could not install them"; }
-elif ! install_missing; then
-    # Lists that are there may be too old to download from.
-    update_lists
-    install_missing || { tail -n 20 "$log" >&2; give_up "apt-get could not install them"; }
-fi
-
+install_all() {
+    if ! apt-get install -s --no-install-recommends $missing >/dev/null 2>&1; then
+        update_lists
+        install_missing || { tail -n 20 "$log" >&2; give_up "apt-get could not install them"; }
+    elif ! install_missing; then
+        # Lists that are there may be too old to download from.
+        update_lists
+        install_missing || { tail -n 20 "$log" >&2; give_up "apt-get could not install them"; }
+    fi
+}
+install_all
 collect "$@"
+# What a program lacks shows once it is there.
+[ -z "$missing" ] || { echo "setup.sh: installing $missing"; install_all; collect "$@"; }
 [ -z "$missing" ] || give_up "still missing after installation"

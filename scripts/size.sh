@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Files and lines by module, beside the limits of scripts/size.txt. Ends with status 1 where a module is above its limit, or has none:
+# Files and lines by module, next to the limits of scripts/size.txt. Ends with status 1 where a module is above its limit, or has none:
 # growth is a decision, made by editing that file.
 # Usage: scripts/size.sh [--update]      --update writes limits that leave each module 2 % and a file to grow
 set -eu

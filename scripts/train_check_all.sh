@@ -6,7 +6,7 @@
 #   CHECKMATE=build/checkmate   the program
 #   CHECK_ONNX="FILE ..."       ONNX files; default: ../shared/data/onnx/*.onnx
 #   CHECK_NETWORKS="NAME ..."   only these networks of the zoo
-#   CHECK_DIR=FOLDER            keeps finished lines there, so that running it again goes on
+#   CHECK_DIR=FOLDER            keeps finished lines there, so that running it again continues
 #   CHECK_MOST_MB=6000          networks that take more without rematerialization are left out, and that is said
 # Exit status 1 when a network fails.
 set -u
@@ -56,9 +56,9 @@ check() {
         if [ -n "$bytes" ] && [ "$bytes" -gt "$most" ]; then
             printf '%-20s %-12s left out: takes %s MB without rematerialization\n' "$2" "${input:--}" $((bytes / 1000000)) > "$line"
         else
-            # Tight enough that something is computed again. Networks of a few layers may fit only as they are.
+            # Tight enough that something is recomputed. Networks of a few layers may fit only without recomputation.
             train 70%
-            # What kernels take beside the plan, with oneDNN 3 more than with 2, leaves little between what is needed and all of it.
+            # Kernels take memory in addition to the plan, with oneDNN 3 more than with 2, so the least may be close to the total.
             for budget in 76% 82% 88% 94% 96% 98% 100% auto; do
                 [ $status -eq 3 ] || [ $status -eq 4 ] || break
                 train $budget

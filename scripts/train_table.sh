@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # Trains a few networks at 70, 50, 35 and 25 % of the memory that training without rematerialization takes (or at the
 # smallest budget that fits) and puts what was planned, predicted and measured into the table of docs/TRAINING.md and into
-# docs/training.csv. Can be interrupted at any time: finished rows are kept, and running it again goes on.
+# docs/training.csv. Can be interrupted at any time: finished rows are kept, and running it again continues.
 #   CHECKMATE=build/checkmate   the program
 #   TABLE_DIR=<next to it>/train-table   finished rows and measured operator times; remove it to begin anew
-#   TABLE_SECONDS=0             begin no further row after so many seconds; 0: all
+#   TABLE_SECONDS=0             begin no further row after this many seconds; 0: all
 #   TABLE_NETWORKS="..."        NETWORK:HEIGHT,WIDTH,CHANNELS:BATCH:ROUNDS, with blanks between
 #   TABLE_SOLVE_SECONDS=5       time limit of a solve
 set -eu
@@ -67,7 +67,7 @@ row() {
         if [ -z "$least" ] || [ $attempts -gt 8 ]; then
             break
         fi
-        # What a solve reports it fitted once may not come out of the next with other costs: a little more each time.
+        # A budget that fitted once may not fit with other costs: try a little more each time.
         wanted=$(awk -v b="$least" -v n="$attempts" 'BEGIN { printf "%.0f", b * (1 + 0.03 * (n - 1)) }')
         kind=floor
         if [ -e "$rows/$network-floor" ]; then
@@ -178,7 +178,7 @@ if [ $failed = yes ]; then
     exit 1
 fi
 if [ $complete = no ]; then
-    echo "train_table: not complete yet; run it again to go on" >&2
+    echo "train_table: not complete yet; run it again to continue" >&2
     exit 0
 fi
 into_page train_table "$rows/table.md" docs/TRAINING.md

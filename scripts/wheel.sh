@@ -24,7 +24,7 @@ work=$(mktemp -d)
 trap 'stop_waited; rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
 
-# Flags of whoever calls this may be for one processor; the same sources give the same wheel.
+# The caller's flags may be for one processor; the same sources give the same wheel.
 unset CFLAGS CXXFLAGS CPPFLAGS LDFLAGS
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || stat -c %Y include/checkmate/base.h)}
 export SOURCE_DATE_EPOCH

@@ -35,9 +35,9 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 SHARE = pathlib.Path("/usr/share")
 
 INTRODUCTION = """\
-The libraries in checkmate.libs are not part of checkmate and have licences of their own. Each is the file of a Debian package,
-changed only in its name and in where it looks for the others (by auditwheel and patchelf). The packages' copyright files lie
-beside this one, with the texts that they refer to. Debian keeps the sources of every package under the names and versions below;
+The libraries in checkmate.libs are not part of checkmate and have their own licences. Each is the file of a Debian package,
+changed only in its name and in where it looks for the others (by auditwheel and patchelf). The packages' copyright files are
+next to this one, with the texts that they refer to. Debian keeps the sources of every package under the names and versions below;
 on Debian, `apt-get source SOURCE=VERSION` fetches them.
 
 checkmate's library also has JavaScript inside, for the pages that `checkmate report` writes: see javascript.txt.

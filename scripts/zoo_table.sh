@@ -3,10 +3,10 @@
 # Every network of the zoo at its published size and at another: graph, solve at 60 % of the memory that a step without
 # rematerialization takes, verify. Writes docs/zoo.csv and the table of docs/ZOO.md. Where no schedule is found at 60 %,
 # the budget is 60 % of the way from the memory floor to the peak, and then the peak. Can be interrupted at any time: finished rows
-# are kept, and running it again goes on.
+# are kept, and running it again continues.
 #   CHECKMATE=build/checkmate   the program
 #   ZOO_DIR=<next to it>/zoo-table   finished rows; remove it to begin anew
-#   ZOO_SECONDS=0               begin no further row after so many seconds; 0: all
+#   ZOO_SECONDS=0               begin no further row after this many seconds; 0: all
 #   ZOO_SOLVE_SECONDS=5         time limit of a solve
 set -eu
 LC_ALL=C

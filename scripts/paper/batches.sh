@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Largest batch in 16 GB with one extra forward pass, figure 6 of the paper: six networks, all strategies, by the accounting of
-# the paper's artifact (paper) and by the physical peak (normal). Settings and how to go on: lib.sh.
+# the paper's artifact (paper) and by the physical peak (normal). Settings and how to resume: lib.sh.
 . "$(dirname "$0")/lib.sh"
 open_csv batches network,accounting,strategy,status,max_batch,upper_bound,overhead,peak_bytes,seconds,bound_covers "$@"
 

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Draws what batches.sh has found: a panel a network, the paper's four bars beside ours under the artifact's accounting, and
+# Draws what batches.sh has found: a panel a network, the paper's four bars next to ours under the artifact's accounting, and
 # what is proven to be out of reach.
 . "$(dirname "$0")/lib.sh"
 csv=$results/batches.csv

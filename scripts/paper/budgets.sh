@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Overhead against budget, figure 5 of the paper, and the rows that table 2 is computed from: networks, costs, budgets, strategies.
-# Settings and how to go on after an interruption: lib.sh.
+# Settings and how to resume after an interruption: lib.sh.
 . "$(dirname "$0")/lib.sh"
 open_csv budgets network,batch,costs,step,budget_bytes,floor_bytes,peak_bytes,strategy,status,overhead,bound_overhead,bound_covers,seconds "$@"
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Device models against published times of whole training steps, and against the costs of instances of the literature that are
-# said to be measured on a V100. Settings and how to go on: lib.sh.
+# said to be measured on a V100. Settings and how to resume: lib.sh.
 . "$(dirname "$0")/lib.sh"
 open_csv devices device,network,batch,what,measured_ms,model_ms,source "$@"
 

@@ -2,7 +2,7 @@
 # Sourced by the experiments in this folder.
 #
 # Every experiment writes one CSV, a row as soon as it is known, and skips rows that are there: interrupt it as you like, start
-# it again, and it goes on. `--again TEXT` first removes the rows that contain TEXT, `--again all` every row. The first line of
+# it again, and it continues. `--again TEXT` first removes the rows that contain TEXT, `--again all` every row. The first line of
 # a CSV says what made it: program, processor, settings. Rows of another program, processor or setting do not count: the
 # experiment begins anew.
 #   CHECKMATE=build/checkmate          the program
@@ -25,10 +25,10 @@ if [ ! -x "$checkmate" ]; then
     echo "$0: $checkmate is not there; run 'make' first, or set CHECKMATE" >&2
     exit 1
 fi
-# The program and its library, whatever they were built from.
+# The program and its library, by their content.
 program=$({ echo "$checkmate"; ldd "$checkmate" 2> /dev/null | sed -n 's/.*libcheckmate[^ ]* => \([^ ]*\) .*/\1/p'; } \
     | tr '\n' '\0' | xargs -0 cat | sha256sum | cut -c 1-12)
-# Without git, or where git refuses the folder, nobody knows.
+# Unknown without git, or where git refuses the folder.
 if [ -e .git ] && commit=$(git log -1 --format=%h 2> /dev/null); then
     git diff --quiet HEAD -- src include || commit="$commit with changes"
 else
@@ -51,7 +51,7 @@ temporary=$(mktemp -d)
 trap 'rm -rf "$temporary"' EXIT
 trap 'exit 1' HUP INT TERM
 
-# made_by_of CSV: what made its rows, but for the commit; empty where there are none or nobody says.
+# made_by_of CSV: what made its rows, but for the commit; empty if there are none or the file does not say.
 made_by_of() {
     [ ! -s "$1" ] || sed -n '1s/^# commit [^;]*; //p' "$1"
 }

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Two-phase rounding of the relaxation, deterministic against random, an appendix of the paper: what fits the budget and at what
-# cost, for five seeds. Settings and how to go on: lib.sh.
+# cost, for five seeds. Settings and how to resume: lib.sh.
 . "$(dirname "$0")/lib.sh"
 open_csv rounding network,batch,budget_percent,strategy,seed,status,overhead,bound_overhead,seconds "$@"
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # What the frontier-advancing stages are worth, section 4.6 and appendix A of the paper: the relaxation and the time to a
-# proof with the program unpartitioned, in stages as published, and in stages tightened. Settings and how to go on: lib.sh.
+# proof with the program unpartitioned, in stages as published, and in stages tightened. Settings and how to resume: lib.sh.
 . "$(dirname "$0")/lib.sh"
 open_csv stages graph,operators,budget,formulation,relaxation_cost,best_cost,gap_ratio,ilp_status,ilp_bound,ilp_seconds "$@"
 

@@ -19,15 +19,18 @@ set key inside left top Left reverse samplen 1
 set offsets graph 0.03, graph 0.03, graph 0.03, graph 0.03
 END
     printf 'plot x with lines linewidth 1 dashtype 2 linecolor rgb "#444444" title "as predicted"'
-    set -- '#0072B2' '#D55E00' '#009E73' '#CC79A7' '#E69F00' '#56B4E9' '#000000'
-    for network in $(awk -F, 'NR > 1 && !seen[$1]++ { print $1 }' "$csv"); do
-        awk -F, -v n="$network" '$1 == n && $10 != "" && $11 != "" {
+    # A colour and a shape each: marks that lie close together are still told apart.
+    set -- '#0072B2|7' '#D55E00|5' '#009E73|9' '#CC79A7|13' '#E69F00|11' '#56B4E9|4' '#000000|6' '#0072B2|8' '#D55E00|12'
+    for network in $(awk -F, 'NR > 1 && !seen[$1, $3]++ { print $1 ":" $3 }' "$csv"); do
+        batch=${network##*:}
+        name=${network%:*}
+        awk -F, -v n="$name" -v b="$batch" '$1 == n && $3 == b && $10 != "" && $11 != "" {
             low = $12 == "" ? $11 : $12
             high = $13 == "" ? $11 : $13
             print 100 * $10 "," 100 * $11 "," 100 * low "," 100 * high }' "$csv" > "$temporary/$network"
         [ -s "$temporary/$network" ] || continue
-        printf ', "%s" using 1:2:3:4 with yerrorbars linewidth 1.5 pointtype 7 linecolor rgb "%s" title "%s" noenhanced' \
-            "$temporary/$network" "$1" "$network"
+        printf ', "%s" using 1:2:3:4 with yerrorbars linewidth 1.5 pointtype %s linecolor rgb "%s" title "%s, batch %s" noenhanced' \
+            "$temporary/$network" "${1#*|}" "${1%|*}" "$name" "$batch"
         [ $# -eq 1 ] || shift
     done
     echo
