@@ -86,7 +86,7 @@ def class_of(graph, steps):
     return narrowest
 
 
-# The paper's program is set up whatever the time limit: on graphs of at most so many operators.
+# The largest number of operators for which the paper's program is tried: building it ignores the time limit.
 SMALL = 200
 
 

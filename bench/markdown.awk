@@ -38,7 +38,7 @@ BEGIN {
     printf "%s; %s, %s threads a solve.\n", version, machine, threads
     print "Overhead and gap in percent; times in seconds from the start of the process, reading the file included; MB of the"
     print "largest process, engines included. *first*: the first schedule within the budget; *near*: the incumbent is within 0.1 %"
-    print "of the final one; *covers*: the schedules the bound covers (docs/FORMULATION.md). Made by `bench/run.sh`; targets are in"
+    print "of the final one; *covers*: the schedules the bound covers (docs/SOLVER.md). Made by `bench/run.sh`; targets are in"
     print "`bench/cases.txt`."
 }
 

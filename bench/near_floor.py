@@ -8,7 +8,7 @@ For each graph `solve --budget min` gives an interval: a budget proven too small
 Then each multiple of the latter is solved, with each seed, on one thread. The page has, of each multiple, the median overhead
 and bound over the seeds, and how many seeds found a schedule. Graphs are bench/graphs and, where they are,
 ../shared/cases/near_floor; --zoo adds networks of the zoo. CHECKMATE is the program, build/checkmate by default; --before names
-another one, whose solves are made in turns with it and stand beside.
+another one, whose solves alternate with its own and are in additional columns.
 """
 
 import argparse

@@ -7,7 +7,7 @@ find_python() {
     script=${here#"$root"/}/$(basename "$0")
     eval "wanted=\${$3:-}"
     if [ -n "$wanted" ]; then
-        # No other one in its place: whoever sets it means it.
+        # It was set on purpose, so no other one is tried.
         python=$wanted
         if ! command -v "$wanted" >/dev/null 2>&1; then
             wrong="does not exist, or is no program"

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Solves the cases of cases.txt and batches.txt and prints a table with published values beside ours; writes it to
+# Solves the cases of cases.txt and batches.txt and prints a table with published values next to ours; writes it to
 # bench/results/ as CSV and Markdown. One process at a time, wall time including reading the file.
 #
 #   bench/run.sh [--quick] [--case TEXT] [--resume] [--output NAME] [--machine TEXT]
@@ -18,7 +18,7 @@ LC_ALL=C
 export LC_ALL
 
 program=$0
-quick=0 resume=0 only='' output='' machine="$(nproc 2>/dev/null || echo '?') cores, $(uname -m)"
+quick=0 resume=0 only='' output='' machine="$(nproc 2>/dev/null || echo '?') cores, $(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -n 1)"
 usage() {
     sed -n '3,17s/^# \{0,1\}//p' "$program"
 }
@@ -46,7 +46,7 @@ if [ -z "$output" ] && [ -z "$only" ]; then
     [ $quick = 1 ] && output=quick || output=full
 fi
 if [ $resume = 1 ] && [ -z "$output" ]; then
-    echo "bench: --resume with --case needs --output, the table to go on with" >&2
+    echo "bench: --resume with --case needs --output, the table to continue" >&2
     exit 2
 fi
 
@@ -79,7 +79,7 @@ whole() {
     awk 'NR == FNR { seen[$0] = 1; next } !($0 in seen)' "$csv" "$kept"
 }
 
-# Every row is on disk as soon as it is known, so that an interrupted run can go on.
+# Every row is on disk as soon as it is known, so that an interrupted run can be resumed.
 save() {
     if [ -n "$output" ]; then
         mkdir -p bench/results
@@ -317,7 +317,7 @@ growth=$(awk -F, 'function fit(y, what,    i, n, sx, sy, sxx, sxy) {
 [ -z "$skipped" ] || printf '\nSkipped:\n%b' "$skipped"
 if [ -n "$output" ]; then
     save
-    version=$("$checkmate" --version 2>/dev/null | head -n 1)
+    version="$("$checkmate" --version 2>/dev/null | head -n 1), commit $(git describe --always --dirty 2>/dev/null || echo unknown)"
     awk -v machine="$machine" -v version="$version" -v threads="$threads" -v skipped="$skipped" \
         -f bench/markdown.awk "bench/results/$output.csv" > "bench/results/$output.md"
     echo "written: bench/results/$output.csv, bench/results/$output.md"

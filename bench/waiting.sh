@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Training through the library, whose threads wait for each other (src/run/cpu/cpu_waiting.h), in turns with the other ways to
-# wait: that of GNU's OpenMP alone, and two that the caller's environment may set. Rows: the machine as it is; with LOAD busy
-# processes beside it; and, as root, where nothing can take the processors away (chrt), which stands for a quiet machine. Prints the
+# wait: that of GNU's OpenMP alone, and two that the caller's environment may set. Rows: the machine as it is; with LOAD other busy
+# processes; and, as root, with real-time priority (chrt), which simulates a quiet machine. Prints the
 # median step. Losses must be the same bits.
 #
 #   bench/waiting.sh BUILD [ROUNDS [LOAD]]     ROUNDS: 5, LOAD: four a processor; 0: without that row
@@ -53,7 +53,7 @@ if [ "$load" -gt 0 ]; then
         others="$others $!"
         i=$((i + 1))
     done
-    row "beside $load busy processes" 10 env
+    row "with $load busy processes" 10 env
     stop_others
 fi
 if chrt -f 10 true 2>/dev/null; then

@@ -7,7 +7,7 @@
 #   highs      the paper's integer program through HiGHS        (milp_highs.py)
 #   cp-sat     MOCCASIN's retention intervals through CP-SAT    (moccasin_cpsat.py)
 #
-# and for each: when it had a schedule at most 0.01 % dearer than the best of auto, and when it had proven a bound at
+# and for each: when it had a schedule at most 0.01 % more expensive than the best of auto, and when it had proven a bound at
 # least as high as auto's less 0.01 %.
 #
 #   bench/compare/run.sh [--seconds S] [--rounds N] [--output NAME] [--machine TEXT] [GRAPH.json BUDGET]...

@@ -82,7 +82,7 @@ def _parts(text: str) -> str:
 def _json(text: str) -> pathlib.Path:
     path = pathlib.Path(text)
     if path.suffix != ".json":
-        raise argparse.ArgumentTypeError(f"'{text}' does not end in .json; the page goes beside it, with .md in its place")
+        raise argparse.ArgumentTypeError(f"'{text}' does not end in .json; the page goes next to it, with .md instead")
     return path
 
 
@@ -124,7 +124,7 @@ def parser() -> argparse.ArgumentParser:
                            help=f"budgets; methods: side by side, of {', '.join(COMPARED)}; graphs: CUDA graphs and generated code, of two of these "
                            "(default: %(default)s)")  # fmt: skip
     measuring.add_argument("--output", type=_json, metavar="FILE.json",
-                           help="the page goes beside it, as FILE.md (default: bench/results/gpu.json, on a CPU gpu-cpu.json)")  # fmt: skip
+                           help="the page goes next to it, as FILE.md (default: bench/results/gpu.json, on a CPU gpu-cpu.json)")  # fmt: skip
     arguments(measuring)
     for hidden in HIDDEN:
         made.add_argument(hidden, help=argparse.SUPPRESS)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures checkmate.torch on this machine's GPU within some minutes: one JSON file and one page.
 
-run.sh starts it and hands on its own options; command.py has them. Every case is a process of its own (process.py) with a limit, the
+run.sh starts it and passes its own options on; command.py has them. Every case is a separate process (process.py) with a limit, the
 most informative first; what it has printed by then is kept, and the files are written anew after every row. A case that takes less
 leaves its time to those after it.
 """

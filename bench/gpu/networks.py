@@ -115,7 +115,7 @@ class Bottleneck(nn.Module):
 
 
 class Attended(nn.Module):
-    """A residual convolution block that is told the time, and attention over positions behind it."""
+    """A residual convolution block with a time embedding, followed by attention over positions."""
 
     def __init__(self, inner: int, outer: int, time: int, groups: int, heads: int) -> None:
         super().__init__()

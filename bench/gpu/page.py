@@ -33,7 +33,7 @@ def _table(head: list[str], lines: list[list[str]]) -> list[str]:
 
 
 def _setting(row: Row) -> str:
-    """Percent of a budget; of ours beside another method, its budget in bytes."""
+    """Percent of a budget; for ours, compared with another method, its budget in bytes."""
     setting = str(row.get("setting", ""))
     if "method" not in row:
         return setting + (" %" if setting.isdigit() else "")
@@ -80,27 +80,27 @@ def _budgets(cases: list[Row]) -> list[str]:
     known = [row for row in measured if row["bitwise"] is not None]
     summary = f"{sum(row['within'] for row in measured)} of {len(measured)} budgets held; {sum(row['bitwise'] for row in known)} of {len(known)} bit for bit as eager mode."
     return ["", f"## {HEADINGS['budgets']}", "", "Percent are of what eager mode takes above parameters, gradients, buffers, inputs, the optimizer's state and what is allocated",
-            "between steps beside tensors, such as cuBLAS's workspace (\"of libraries\"); the budget counts all of these. \"By its rules\" is what the",
+            "between steps in addition to tensors, such as cuBLAS's workspace (\"of libraries\"); the budget counts all of these. \"By its rules\" is what the",
             "allocator should have reserved for the plan. Times are over those of eager mode in the same round, deterministic kernels in both.", "",
             summary, *_table(head, lines)]  # fmt: skip
 
 
-def beside(row: Row, rows: list[Row]) -> Row | None:
-    """Ours with the largest budget that is no larger than what the other reached, a thousandth left for what was merged."""
+def counterpart(row: Row, rows: list[Row]) -> Row | None:
+    """Ours with the largest budget that is not above the other method's peak."""
     fitting = [r for r in rows if r["method"] == "ours" and "relative" in r and int(r["setting"]) <= row["allocated"]]
     return max(fitting, key=lambda r: int(r["setting"]), default=None)
 
 
 def _methods(cases: list[Row]) -> list[str]:
-    lines = ["", f"## {HEADINGS['methods']}", "", "All take turns, a step each, in one process; times are medians of ratios to eager mode's step of the same round. Beside each way",
-             "of PyTorch's stands ours with its peak as the budget."]  # fmt: skip
+    lines = ["", f"## {HEADINGS['methods']}", "", "All take turns, a step each, in one process; times are medians of ratios to eager mode's step of the same round. Next to each way",
+             "of PyTorch's is ours with its peak as the budget."]  # fmt: skip
     head = ["method", "setting", "allocated, MB", "reserved", "time", "least", "most", "ours: allocated", "reserved", "time", "predicted", "ours over it", "planning, s"]
     for case in cases:
         rows = [row for row in case["rows"] if "relative" in row]
         lines += ["", f"### {case['title']}"]
         made = []
         for row in sorted((r for r in rows if r["method"] != "ours"), key=lambda r: -r["allocated"]):
-            mine = beside(row, rows)
+            mine = counterpart(row, rows)
             cells = [METHODS.get(row["method"], row["method"]), row["setting"], _megabytes(row["allocated"]), _megabytes(row["reserved"]),
                      *(_number(row[key]) for key in ("relative", "relative_least", "relative_most"))]  # fmt: skip
             ours = [_megabytes(mine["allocated"]), _megabytes(mine["reserved"]), _number(mine["relative"]), _number(1 + mine["overhead"]),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One network in a process of its own: what is asked for, a JSON line for each row, as soon as there is one.
+"""Measures one network in a separate process; prints a JSON line for each row as soon as it is known.
 
 process.py PART NETWORK [--device cuda] [--small] [--scale S] [--limit S] [--seconds S] [--settings 50,100,...] [--rounds N]
 
@@ -97,7 +97,7 @@ class Bench:
         return physical.held_bytes(self.model, [*self.case.inputs, *state])
 
     def peaks(self, run: Run) -> Row:
-        """Of a warm step. `libraries`: what is allocated between steps beside the tensors, as cuBLAS's workspace is."""
+        """Of a warm step. `libraries`: what is allocated between steps in addition to the tensors, such as cuBLAS's workspace."""
         self.clear()
         gc.collect()
         held = self.held()
@@ -162,7 +162,7 @@ def budgets(bench: Bench) -> Iterator[Row]:
         run = bench.ours("min" if setting == "min" else base + above * int(setting) // 100)
         try:
             found = bench.trained(run)
-        except Exception as error:  # noqa: BLE001 - whatever it is becomes the note of the row
+        except Exception as error:  # noqa: BLE001 - any error becomes the note of the row
             bench.clear()
             smallest = error.smallest_known if isinstance(error, checkmate.InfeasibleError) else None
             yield {"setting": setting, "error": said(error), "smallest": smallest}
@@ -190,7 +190,7 @@ class Variant:
                 self.facts |= bench.peaks(run)
             if method.startswith("ours"):
                 self.facts |= plan_of(run)
-        except Exception as error:  # noqa: BLE001 - whatever it is becomes the note of the row
+        except Exception as error:  # noqa: BLE001 - any error becomes the note of the row
             bench.clear()
             self.facts = {"error": said(error)}
 
@@ -315,7 +315,7 @@ def captured(bench: Bench, run: Run) -> Run:
 
 
 def graphs(bench: Bench) -> Iterator[Row]:
-    """Each on its own, CUDA graphs keep their memory; the time beside eager mode's."""
+    """Each by itself, since CUDA graphs keep their memory; with the time relative to eager mode's."""
     eager = Variant(bench, "eager", "", bench.model)
     if not eager.works:
         yield eager.row(eager)
@@ -343,7 +343,7 @@ def graphs(bench: Bench) -> Iterator[Row]:
         torch._dynamo.reset()
         try:
             run = way()
-        except Exception as error:  # noqa: BLE001 - whatever it is becomes the note of the row
+        except Exception as error:  # noqa: BLE001 - any error becomes the note of the row
             yield {"method": name, "setting": setting, "error": said(error)}
             continue
         variant = Variant(bench, name, setting, run)
@@ -373,7 +373,7 @@ def main() -> int:
     try:
         for row in PARTS[options.part](Bench(options)):
             print(json.dumps(row), flush=True)
-    except Exception as error:  # noqa: BLE001 - whatever it is becomes the note of the row
+    except Exception as error:  # noqa: BLE001 - any error becomes the note of the row
         print(json.dumps({"error": said(error)}), flush=True)
         return 1
     # What is left is to take all down, which may take a while.

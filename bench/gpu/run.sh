@@ -28,7 +28,7 @@ done
 said=$("$any" "$here/measure.py" --check=options "$@") || exit $?
 eval "$said" # wheel, tree, device
 
-# Whatever the user's own path has stays, behind ours: PyTorch itself may be there.
+# The user's own path stays, after ours: PyTorch itself may be there.
 theirs=${PYTHONPATH:-}
 . "$root/bench/python.sh"
 find_python torch PyTorch CKM_TORCH_PYTHON

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# What a training step takes from the C library's heap, beside the region that `checkmate train` plans: a run of
+# What a training step takes from the C library's heap, outside the region that `checkmate train` plans: a run of
 # 3 steps and one of 23, the difference over 20. Usage: bench/heap/run.sh PROGRAM "MODEL BATCH THREADS"...
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)

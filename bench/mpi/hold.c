@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // To be preloaded into `checkmate train`: takes away what overlaps. MPI_Test answers "not yet" unless the caller waits, which yields or
-// naps between its tests. So an exchange goes on while its end is waited for, and not between operators.
+// naps between its tests. So an exchange progresses while its end is waited for, and not between operators.
 #define _GNU_SOURCE
 #include <mpi.h>
 #include <sched.h>

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# What it gives that ranks exchange gradients between the operators of the backward pass: steps as they are, in turns with steps in
-# which hold.c lets an exchange go on only while its end is waited for. Prints a table: medians over the rounds, quartiles of their ratios.
+# The gain of exchanging gradients between the operators of the backward pass: normal steps alternate with steps in
+# which hold.c lets an exchange progress only while its end is waited for. Prints a table: medians over the rounds, quartiles of their ratios.
 #   CHECKMATE=build/checkmate   the program, built with -DCKM_MPI=ON
 #   OVERLAP_NETWORKS="..."      NETWORK:HEIGHT,WIDTH,CHANNELS:BATCH, with blanks between; the batch is that of a process
 #   OVERLAP_RANKS=2             processes

@@ -5,7 +5,7 @@ Usage: conformance.py PROGRAM [--page FILE] [--only TEXT] [--verbose]
 
 The `onnx` package of PyPI makes the tests: a model of one or a few nodes each, inputs, outputs. A test whose inputs steer
 operators (axes, shapes, limits) is tried once more with these as initializers, as exporters write them, where the program
-refuses the model as it is. --page writes the table of docs/ONNX.md. Exit status 1 where a result is wrong.
+refuses the model itself. --page writes the table of docs/ONNX.md. Exit status 1 where a result is wrong.
 """
 import argparse
 import collections
@@ -23,7 +23,7 @@ from onnx.backend.test.case.node import collect_testcases
 
 
 def arrays(values):
-    """Arrays as they are; None for what is no array of a type that .npy files have."""
+    """Arrays unchanged; None for anything that is not an array of a type that .npy files have."""
     found = []
     for value in values:
         if isinstance(value, onnx.TensorProto):

@@ -12,7 +12,7 @@ import zoo_networks
 
 def conv_norm(inside, outside, kernel, stride=1, groups=1, bias=False, relu=nn.ReLU, eps=1.001e-5, pad=None):
     layers = [nn.Conv2d(inside, outside, kernel, stride, kernel // 2 if pad is None else pad, groups=groups, bias=bias),
-              nn.BatchNorm2d(outside, eps=eps, momentum=0.01)]
+              nn.BatchNorm2d(outside, eps=eps)]
     return layers + ([relu(inplace=True)] if relu else [])
 
 
@@ -64,7 +64,7 @@ def resnet18():
     return blocks + [Head(inside)]
 
 
-def mobilenet():
+def mobilenet(classes=1000):
     """As in Keras: a stride of 2 pads below and to the right only. Its dropout, of 1 in 1000, is left out."""
     def part(inside, outside, kernel, stride=1, groups=1):
         strided = [nn.ZeroPad2d((0, 1, 0, 1))] if stride == 2 else []
@@ -77,7 +77,7 @@ def mobilenet():
                             (512, 1), (512, 1), (1024, 2), (1024, 1)):
         blocks.append(nn.Sequential(*part(inside, inside, 3, stride, inside), *part(inside, outside, 1)))
         inside = outside
-    return blocks + [Head(inside)]
+    return blocks + [Head(inside, classes)]
 
 
 def vgg16():

@@ -56,7 +56,9 @@ def load(name, blocks, path):
             if isinstance(module, nn.BatchNorm2d):
                 module.weight.copy_(ours[layer + "/gamma"])
                 module.bias.copy_(ours[layer + "/beta"])
-                used += 4  # with the running statistics, which training does not read
+                module.running_mean.copy_(ours[layer + "/moving_mean"])
+                module.running_var.copy_(ours[layer + "/moving_variance"])
+                used += 4
                 continue
             module.weight.copy_(kernel_of(layer, ours[layer + "/kernel"], module))
             used += 1

@@ -3,7 +3,7 @@
 
 Kinds:
   onnx-chain        N Relu, one after the other
-  onnx-weights      N Add, each with a parameter of its own, an initializer with its values in the file
+  onnx-weights      N Add, each with its own parameter, an initializer with its values in the file
   onnx-external     the same, the values in FILE.data
   onnx-constants    N/2 Constant nodes and as many Add that read them
   onnx-wide         N/2 Relu of the one input, added up by N/2 Add

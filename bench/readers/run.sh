@@ -10,7 +10,7 @@ n=${1:-500000}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# measure COMMAND...: seconds of processor time and megabytes at the most. (The run that is to go on holds none, which is said after reading.)
+# measure COMMAND...: seconds of processor time and megabytes at the most. (The file to resume from is refused, but only after it has been read.)
 measure() {
     /usr/bin/python3 - "$@" <<'END'
 import os, resource, subprocess, sys

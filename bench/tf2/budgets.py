@@ -4,7 +4,7 @@
 budgets.py [--case NAME]... [--settings 70,50,min] [--seconds S] [--limit S] [--records FILE]
     measures; a case that FILE has is skipped
 
-A case (cases.py) is a process of its own, with a plan cache of its own. It takes two steps of SGD from the same variables with
+A case (cases.py) is a separate process with its own plan cache. It takes two steps of SGD from the same variables with
 a plain tf.function, with the unplanned step in our order ("100"), and at each budget, and compares losses, predictions and all
 variables bit by bit. Budgets are shares of the measured peak of "100", and the least that is found. Peaks are those of the
 allocator's reports in the first call (physical.py), with what TensorFlow keeps for later ones, variables and arguments added. Then all

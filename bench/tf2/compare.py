@@ -4,7 +4,7 @@
 compare.py [--case NAME]... [--rounds N] [--seconds S] [--limit S] [--records FILE]
     measures; a case that FILE has is skipped
 
-Each case (blocks.py) is a process of its own, in which all take steps in turns, one each:
+Each case (blocks.py) is a separate process, in which all take steps in turns, one each:
     plain      tf.function
     recompute  tf.function, tf.recompute_grad around every block
     kept       the same with Grappler off, which else merges what is computed again with what was computed before

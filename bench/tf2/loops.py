@@ -5,7 +5,7 @@ Each is run three times from the same weights: eagerly; with a budget of 100 %; 
 peak, or the least that the error names. Compared are losses, logs and all variables after the steps, bit for bit. The peak is what
 TensorFlow's profiler reports, by a meter that knows nothing of the planner.
 
-    bench/tf2/run.sh --loops                 what the records lack; then the table of docs/TENSORFLOW.md
+    bench/tf2/run.sh --loops                 what the records lack, or say failed; then the table of docs/TENSORFLOW.md
     bench/tf2/run.sh --loops --again         all of them
     bench/tf2/run.sh --loops --case GPT      those whose name has this in it, if the records lack them
 """
@@ -23,9 +23,13 @@ import time
 from typing import Any
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.append(str(HERE.parent))
+import kept  # noqa: E402
+
 Row = dict[str, Any]
-#: Cases that one process tries; another one goes on.
+#: Cases that one process tries; another one continues.
 TOGETHER = 6
+PACKAGES = ("tensorflow-cpu", "tensorflow", "keras")
 
 
 class Trial:
@@ -145,18 +149,6 @@ def worker(names: list[str]) -> None:
         print(json.dumps(row), flush=True)
 
 
-def read(records: pathlib.Path) -> dict[str, Row]:
-    """The last row of each case."""
-    rows = [json.loads(line) for line in records.read_text().splitlines()] if records.exists() else []
-    return {row["case"]: row for row in rows}
-
-
-def keep(records: pathlib.Path, row: Row) -> None:
-    print(json.dumps(row), file=sys.stderr, flush=True)
-    with records.open("a") as file:
-        file.write(json.dumps(row) + "\n")
-
-
 def table(rows: list[Row]) -> str:
     lines = ["| model and loop | operators | peak, MB | budget, MB | measured, MB | overhead | results | first, s | processor, s |", "|---" * 9 + "|"]
     for row in rows:
@@ -169,11 +161,11 @@ def table(rows: list[Row]) -> str:
             f"| {row['case']} | {row['operators']:,} | {row['peak'] / 1e6:.2f} | {row['budget'] / 1e6:.2f} | {row['measured'] / 1e6:.2f} | "
             f"{100 * row['overhead']:+.1f} % | {results} | {row['first']:.1f} | {row['processor']:.1f} |"
         )
-    kept = [row for row in rows if "operators" in row]
-    last = (f"Tried: {len(rows)}; planned: {len(kept)}, of which {sum(r['measured'] <= r['budget'] for r in kept)} within the budget, "
-            f"{sum(r['same'] for r in kept)} with the results of the whole, {sum(r['same'] and r['eager'] for r in kept)} with eager mode's; refused: "
-            f"{sum('refused' in r for r in rows)}.")  # fmt: skip
-    return "\n".join([*lines, "", last])
+    planned = [row for row in rows if "operators" in row]
+    last = (f"Tried: {len(rows)}; planned: {len(planned)}, of which {sum(r['measured'] <= r['budget'] for r in planned)} within the budget, "
+            f"{sum(r['same'] for r in planned)} with the results of the whole, {sum(r['same'] and r['eager'] for r in planned)} with eager mode's; "
+            f"refused: {sum('refused' in r for r in rows)}; failed: {sum('failed' in r for r in rows)}.")  # fmt: skip
+    return "\n".join([*lines, "", last, "", kept.made(rows)])
 
 
 def main() -> int:
@@ -188,11 +180,12 @@ def main() -> int:
         worker(options.worker)
         return 0
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    # Before the first case: that the library is not there is no row.
+    import checkmate.tf2  # noqa: F401
     from loop_cases import CASES
 
     chosen = [name for name in CASES if not options.case or any(part in name for part in options.case)]
-    known = read(options.records)
-    names = [name for name in chosen if options.again or name not in known]
+    names = chosen if options.again else kept.missing(options.records, chosen)
     with tempfile.TemporaryDirectory() as cache:
         environment = os.environ | {"XDG_CACHE_HOME": cache, "TF_CPU_ALLOCATOR_USE_BFC": "1"}
         for first in range(0, len(names), TOGETHER):
@@ -201,18 +194,16 @@ def main() -> int:
                 assert child.stdout is not None
                 for line in child.stdout:
                     if line.startswith("{"):
-                        keep(options.records, json.loads(line))
+                        kept.keep(options.records, json.loads(line), *PACKAGES)
                         left.pop(json.loads(line)["case"])
             for name in left:
-                keep(options.records, {"case": name, "failed": f"the process ended with {child.returncode}"})
-    known = read(options.records)
+                kept.keep(options.records, {"case": name, "failed": f"the process ended with {child.returncode}"}, *PACKAGES)
+    known = kept.read(options.records)
     rows = [known[name] for name in CASES if name in known]
     text = table(rows)
     print(text)
     if options.page:
-        from table import into
-
-        options.page.write_text(into(options.page.read_text(), "loops", text))
+        kept.put(options.page, "loops", text)
     return 0
 
 

@@ -4,8 +4,8 @@
     bench/tf2/run.sh --planning                       this tree
     bench/tf2/run.sh --planning --against FOLDER      and another one, in turns: FOLDER has python/src and build/libcheckmate.so
 
-Every round is a process of its own with a plan cache of its own, which the second process shares. Beside the wall's time stands the
-processor's, since what else runs on the machine makes the first one longer. The table has the medians of the rounds.
+Every round is a new process with a new plan cache, which the second process shares. The table has wall time and
+processor time, since other programs on the machine make the former longer, as medians of the rounds.
 """
 
 from __future__ import annotations
@@ -142,9 +142,10 @@ def main() -> int:
     text = table(rows, operators, bool(options.against))
     print(text)
     if options.page:
-        from table import into
+        sys.path.append(str(HERE.parent))
+        import kept
 
-        options.page.write_text(into(options.page.read_text(), "planning", text))
+        kept.put(options.page, "planning", text)
     return 0
 
 

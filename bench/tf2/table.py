@@ -9,13 +9,13 @@ from __future__ import annotations
 import csv
 import json
 import pathlib
-import re
 import shutil
 import sys
 from typing import Any
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import tradeoff  # noqa: E402
+from kept import into  # noqa: E402
 
 Row = dict[str, Any]
 ORDER = ["VGG19", "ResNet50", "MobileNet", "MobileNetV2", "DenseNet121", "EfficientNetB0", "InceptionV3", "Xception", "NASNetMobile",
@@ -75,7 +75,7 @@ def mb(size: object) -> str:
 
 
 def comparison(rows: list[dict[str, str]]) -> str:
-    """Beside each method, ours with its peak as the budget; below, the least that ours reaches."""
+    """Next to each method, ours with its peak as the budget; below, the least that ours reaches."""
     lines = [
         "| network | method | peak, MB | time over tf.function's | ours: peak, MB | time over tf.function's | ours over it | least to most |",
         "|---" * 8 + "|",
@@ -88,14 +88,14 @@ def comparison(rows: list[dict[str, str]]) -> str:
             if not row["seconds"]:
                 lines.append(f"| {case} | {label} | {row['note']} |" + " |" * 5)
                 continue
-            beside = next((m for m in mine if m["setting"] == row["peak_bytes"] and m["seconds"]), None)
+            ours = next((m for m in mine if m["setting"] == row["peak_bytes"] and m["seconds"]), None)
             text = f"| {case} | {label} | {mb(row['peak_bytes'])} | {float(row['relative']):.2f} | "
-            if beside is None:
+            if ours is None:
                 lines.append(text + "nothing found | | | |")
                 continue
             total += 1
             won += float(row["ours_over"]) <= 1
-            lines.append(f"{text}{mb(beside['peak_bytes'])} | {float(beside['relative']):.2f} | {float(row['ours_over']):.3f} "
+            lines.append(f"{text}{mb(ours['peak_bytes'])} | {float(ours['relative']):.2f} | {float(row['ours_over']):.3f} "
                          f"| {float(row['ours_over_least']):.3f} to {float(row['ours_over_most']):.3f} |")  # fmt: skip
         least = min(int(row["peak_bytes"]) for row in rows if row["case"] == case and row["method"] != "ours" and row["peak_bytes"])
         lower = [m for m in mine if m["seconds"] and int(m["peak_bytes"]) < least]
@@ -109,14 +109,6 @@ def draw(case: str, rows: list[dict[str, str]], path: pathlib.Path) -> None:
     curves = [(label, colour, point, [(float(mb(r["peak_bytes"])), float(r["relative"])) for r in rows if r["method"] == method and r["seconds"]])
               for method, (label, colour, point) in STYLES.items()]  # fmt: skip
     tradeoff.draw(f"{case}, TensorFlow", "measured peak (MB)", "step time / tf.function", curves, path)
-
-
-def into(page: str, mark: str, text: str) -> str:
-    """The page with what is between the two markers replaced."""
-    changed, count = re.subn(rf"(<!-- {mark} -->\n).*?(<!-- end -->)", lambda m: m[1] + text + "\n" + m[2], page, flags=re.DOTALL)
-    if count != 1:
-        raise SystemExit(f'table.py: the page has {count} places for "{mark}", not one: <!-- {mark} --> and <!-- end -->')
-    return changed
 
 
 def main() -> int:

@@ -211,12 +211,3 @@ def mobilenet() -> Case:
 
 
 CASES: dict[str, Callable[[], Case]] = {f.__name__: f for f in (resnet, unet, mobilenet, gpt, encoder, mixer)}
-
-
-def make(name: str) -> Case:
-    torch.manual_seed(0)
-    if name in CASES:
-        return CASES[name]()
-    from library import LIBRARY  # whose models need transformers and diffusers
-
-    return LIBRARY[name]()

@@ -4,17 +4,17 @@
 compare.py [--case NAME]... [--library] [--methods eager,checkpoint,selective,budget,inductor] [--rounds N] [--repeats N] [--threads N,...]
            [--seconds S] [--jobs N] [--records FILE] [--wait] [--within] [--close]
 
-Every configuration is a process of its own (worker.py) that stays warm; the processes of a case then take turns, one
-step each, round after round, so that whatever disturbs the machine disturbs all of them. All of that is repeated with new
+Every configuration is a separate process (worker.py) that stays warm; the processes of a case then take turns, one
+step each, round after round, so that disturbances of the machine affect all of them. All of that is repeated with new
 processes, since two that do the same may differ by where their memory lies. What is written is the median of a
 configuration's steps, of wall time, of the process's own time on the processor, and of the latter over eager mode's in the
 same round, with the least and the most that one of the repeats gave; and its peak by the meters of physical.py. Ours gets as
 budget, in bytes, every peak that the others have reached, and then, but for --within, less and less until nothing fits.
 With one repeat FILE also has the ratio of ours to each other at its peak, of steps of the same round: median, least, most. With several numbers of threads the
-same processes run again with the next one; what more than one thread takes is told by the clock. A case that FILE has already is skipped. Costs are measured anew for every case.
+same processes run again with the next one; more than one thread are timed by the clock. A case that FILE has already is skipped. Costs are measured anew for every case.
 
 With --close, of what FILE has: each method and ours at its peak that the repeats cannot tell apart run once more, head to
-head, in many more rounds; FILE then has the ratio of ours to the other beside the other's row.
+head, in many more rounds; FILE then has the ratio of ours to the other in the other's row.
 """
 
 from __future__ import annotations
@@ -74,14 +74,14 @@ class Worker:
         return facts
 
     def renew(self) -> None:
-        """Goes on in a new process."""
+        """Continues in a new process."""
         self.stop()
         facts = self._start()
         if facts.get("halves") != self.facts["halves"]:
             raise RuntimeError(f"{self.method} {self.setting}: other graphs than before: {facts.get('error')}")
 
     def use(self, threads: int) -> None:
-        """Goes on with so many threads, and nothing timed yet."""
+        """Continues with `threads` threads and discards the times."""
         assert self.process.stdin is not None
         self.times, self.cpu = [], []
         if threads != self.threads:
@@ -225,7 +225,7 @@ def compare(case: str, options: argparse.Namespace) -> list[dict[str, object]]:
                     running[(k + i) % len(running)].step()
         first = next((w for w in running if w.method == "eager"), None)
         made = [w.row(case, threads, first, options.repeats) for w in workers]
-        rows += beside(made, workers) if options.repeats == 1 else made  # else new processes, by turns: --close
+        rows += with_ratios(made, workers) if options.repeats == 1 else made  # else new processes, by turns: --close
     for worker in running:
         worker.stop()
     if options.wait:
@@ -233,12 +233,12 @@ def compare(case: str, options: argparse.Namespace) -> list[dict[str, object]]:
     return rows
 
 
-def beside(rows: list[dict[str, object]], workers: list[Worker]) -> list[dict[str, object]]:
-    """With the ratio of ours to each other, of steps of the same round."""
+def with_ratios(rows: list[dict[str, object]], workers: list[Worker]) -> list[dict[str, object]]:
+    """The rows with the ratio of ours to each other method, of steps of the same round."""
     texts = [{name: "" if row.get(name) is None else str(row[name]) for name in FIELDS} for row in rows]
     timed = [text for text in texts if text["seconds"]]
     for row, text, worker in zip(rows, texts, workers, strict=True):
-        mine = table.beside(text, timed) if text["seconds"] and text["method"] in table.AGAINST else None
+        mine = table.counterpart(text, timed) if text["seconds"] and text["method"] in table.AGAINST else None
         if mine is not None:
             ratios = [ours / its for ours, its in zip(workers[texts.index(mine)].used, worker.used, strict=True)]
             row |= dict(zip(("ours_over", "ours_over_least", "ours_over_most"), (statistics.median(ratios), min(ratios), max(ratios)), strict=True))
@@ -265,7 +265,7 @@ def head_to_head(options: argparse.Namespace) -> None:
         rows = list(csv.DictReader(file))
     for row in rows:
         mine = (
-            table.beside(row, [r for r in rows if (r["case"], r["threads"]) == (row["case"], row["threads"]) and r["seconds"]])
+            table.counterpart(row, [r for r in rows if (r["case"], r["threads"]) == (row["case"], row["threads"]) and r["seconds"]])
             if row["seconds"] and row["method"] in table.AGAINST
             else None
         )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DistributedDataParallel over gloo, each process within a budget of its own, gradients accumulated over two batches: bytes and gradients.
+"""DistributedDataParallel over gloo, each process within its own budget, gradients accumulated over two batches: bytes and gradients.
 
 ddp.py [--case NAME] [--ranks 2,4] [--shares 1,0.7,0.5] [--seconds N] [--records FILE] [--table FILE] [--machine TEXT] [--fast]
 
@@ -64,7 +64,7 @@ class Process:
         ddp.register_comm_hook(None, hook)
         call: Any = ddp
         if budget is not None:
-            call = checkmate.torch.compile(ddp, budget, accumulate=True, fixed_bytes=self.beside(), time_limit=seconds)
+            call = checkmate.torch.compile(ddp, budget, accumulate=True, fixed_bytes=self.waiting_bytes(), time_limit=seconds)
 
         def step() -> None:
             model.zero_grad(set_to_none=True)
@@ -92,7 +92,7 @@ class Process:
         that finds nothing would leave the others waiting."""
         model = copy.deepcopy(self.model)
         gradients = sum(p.numel() * p.element_size() for p in model.parameters())
-        compiled = checkmate.torch.compile(model, budget, accumulate=True, fixed_bytes=gradients + self.beside(), time_limit=seconds)
+        compiled = checkmate.torch.compile(model, budget, accumulate=True, fixed_bytes=gradients + self.waiting_bytes(), time_limit=seconds)
         works: int | None = 0
         try:
             compiled(*self.batches[0]).backward()
@@ -102,8 +102,8 @@ class Process:
         dist.all_gather_object(all_work, works)
         return (max(all_work), f"not {budget:,}") if max(all_work) else (budget, "")
 
-    def beside(self) -> int:
-        """The batch that waits, as the plan counts the one that it is called with."""
+    def waiting_bytes(self) -> int:
+        """Of the batch that waits; the plan counts the one that it is called with."""
         return sum(value.nbytes for value in self.batches[1])
 
 
@@ -167,7 +167,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=2.0, help="of a search")
     parser.add_argument("--fast", action="store_true", help="networks of a few kilobytes")
     parser.add_argument("--records", type=pathlib.Path, help="where to write what was measured, a JSON object a line")
-    parser.add_argument("--table", type=pathlib.Path, help="where to write the table, beside printing it")
+    parser.add_argument("--table", type=pathlib.Path, help="where to write the table, in addition to printing it")
     pipeline.add_machine(parser)
     options = parser.parse_args()
     rows = [row for ranks in options.ranks for row in pipeline.launch(_work, ranks, options)]

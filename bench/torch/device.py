@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plans Llama 3.1 8B for a GPU that is not there, in a process of its own, and measures what that takes here.
+"""Plans Llama 3.1 8B for a GPU that is not present, in a separate process, and measures what that takes here.
 
 device.py [--device NAME] [--sequence N] [--batch N] [--layers N] [--optimizer adamw|none] [--budgets N]
 

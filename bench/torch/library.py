@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from cases import Case
+from cases import CASES, Case
 
 
 class OnlyLoss(nn.Module):
@@ -93,3 +93,11 @@ def unet2d() -> Case:
 
 
 LIBRARY = {f.__name__: f for f in (gpt2, llama, vit, unet2d)}
+
+
+def make(name: str) -> Case:
+    """A case of either file, its weights drawn from seed 0."""
+    torch.manual_seed(0)
+    if name in CASES:
+        return CASES[name]()
+    return LIBRARY[name]()

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which models and training loops are planned, and what becomes of the others: the versions at hand, one line each.
 
-outcomes.py [--case PART OF A NAME]... [--limit SECONDS] [--budget SHARE]     prints the table, a row as soon as it is known
-outcomes.py --list
+    bench/torch/run.sh --outcomes                 what the records lack, or say failed; then the table of docs/PYTORCH.md
+    bench/torch/run.sh --outcomes --again         all of them
+    bench/torch/run.sh --outcomes --case Llama    those whose name has this in it, if the records lack them
+    bench/torch/run.sh --outcomes --list
+    CKM_TORCH_TRACE=1 shows where a case fails
 
-A case is a process of its own: three steps in eager mode, the same three planned for a share of the peak, from the same weights and
-random numbers. Losses, gradients, parameters and buffers are compared bit by bit; the peak of the second planned step is measured by the
-allocator's reports (physical.py). Where the model cannot be traced as one graph it is planned in parts, for eager mode's own peak, or twice
-or four times as much.
+A case is a separate process: three steps in eager mode, the same three planned for a share of the peak, from the same weights and
+random numbers. Losses, gradients, parameters and buffers are compared bit by bit; the peak of one more planned step is measured by the
+allocator's reports (physical.py). Where the share does not fit, the budget that the error names is tried. Where the model cannot be traced
+as one graph it is planned in parts, for eager mode's own peak, or twice or four times as much.
 """
 
 from __future__ import annotations
@@ -16,19 +19,29 @@ import argparse
 import contextlib
 import copy
 import dataclasses
-import importlib.metadata
 import json
+import multiprocessing
+import os
 import pathlib
-import subprocess
+import resource
+import signal
 import sys
+import sysconfig
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
-HERE = pathlib.Path(__file__).parent
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.append(str(HERE.parent))
+import kept  # noqa: E402
+
+Row = dict[str, Any]
 STEPS = 3
+#: Wall time limit of a case, as a multiple of its limit of processor seconds.
+WAIT = 20
+PACKAGES = ("torch", "transformers", "timm", "torchvision", "diffusers", "peft")
 
 #: Of zoo.py, those that differ in how they are built.
 MODELS = (
@@ -64,7 +77,7 @@ def _hugging(name: str, given: dict[str, Any], config: dict[str, Any], **call: A
     zoo.allow_torchvision()
     transformers.logging.set_verbosity_error()
     made = getattr(transformers, name)(getattr(transformers, _config(name))(**config)).train()
-    # A batch of its own for each step: SpecAugment writes its mask into the caller's tensors.
+    # A separate batch for each step: SpecAugment writes its mask into the caller's tensors.
     return Work(made, lambda run, _i: run(**copy.deepcopy(given), **call).loss)
 
 
@@ -255,26 +268,27 @@ def _seed(value: int) -> None:
         sys.modules["numpy"].random.seed(value)
 
 
-def _train(work: Work, call: Any, model: Any) -> tuple[list[Any], float]:
-    """What three steps leave behind, and the seconds of the first."""
+def _train(work: Work, call: Any, model: Any) -> tuple[list[Any], float, float]:
+    """What three steps leave behind, and the seconds of the first: by the wall, and of the processor."""
     import torch
 
     optimizer = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=1e-3)
-    found, first = [], 0.0
+    found, first = [], (0.0, 0.0)
     for i in range(STEPS):
         _seed(i)
-        begin = time.perf_counter()
+        begin, used = time.perf_counter(), time.process_time()
         for j in range(work.micro_batches):
             with work.around():
                 loss = work.step(call, i * work.micro_batches + j)
             loss.backward()
             found.append(loss.detach())
-        first = first or time.perf_counter() - begin
+        if i == 0:
+            first = time.perf_counter() - begin, time.process_time() - used
         work.between(model, call)
         found += [None if p.grad is None else p.grad.clone() for p in model.parameters()]
         optimizer.step()
         optimizer.zero_grad()
-    return found + [t.detach().clone() for t in [*model.parameters(), *model.buffers()]], first
+    return found + [t.detach().clone() for t in [*model.parameters(), *model.buffers()]], *first
 
 
 def _same(ours: Any, theirs: Any) -> bool:
@@ -298,7 +312,7 @@ def _peak(work: Work, call: Any, model: Any) -> int:
     return measured + physical.held_bytes(model, [])
 
 
-def _measured(name: str, share: str) -> dict[str, Any]:
+def _measured(name: str, share: str) -> Row:
     import torch
 
     import checkmate.torch as ct
@@ -308,15 +322,15 @@ def _measured(name: str, share: str) -> dict[str, Any]:
     _seed(0)
     work = CASES[name]()
     twin = copy.deepcopy(work.model)
-    expected, _ = _train(work, twin, twin)
-    row: dict[str, Any] = {"case": name, "how": f"one graph, {share}"}
+    expected, *_ = _train(work, twin, twin)
+    row: Row = {"case": name, "how": "as one graph", "asked": share}
     eager = _peak(work, twin, twin)
 
     def attempt(budget: Any, **options: Any) -> None:
         torch._dynamo.reset()
         model = copy.deepcopy(work.model)
         compiled = ct.compile(model, budget, time_limit=2, **work.options, **options)
-        found, row["first_step_s"] = _train(work, compiled, model)
+        found, row["first_step_s"], row["first_step_processor_s"] = _train(work, compiled, model)
         row["apart"] = sum(not _same(a, b) for a, b in zip(found, expected, strict=True))
         row["values"] = len(found)
         plans = ct.plans(compiled)
@@ -332,74 +346,115 @@ def _measured(name: str, share: str) -> dict[str, Any]:
             for times in (1, 2, 4):
                 with contextlib.suppress(ct.UnsupportedError, ct.InfeasibleError):
                     attempt(times * eager, graph_breaks="split")
-                    row["how"] = f"split, {times} x eager mode's peak"
+                    row |= {"how": "in parts", "asked": f"{times} x eager mode's peak"}
                     break
         except ct.InfeasibleError as error:
             row["refused"] = str(error)
+            if error.smallest_known is not None:
+                attempt(error.smallest_known)
+                row["asked"] = "the budget named"
     row["said"] = sorted({str(w.message) for w in said if str(w.message).startswith("checkmate:")})
     return row
 
 
-def _rows(names: list[str], limit: float, share: str) -> Iterator[dict[str, Any]]:
-    for name in names:
-        with tempfile.TemporaryDirectory() as cache:
-            environment = {"XDG_CACHE_HOME": cache}
-            try:
-                ran = subprocess.run([sys.executable, __file__, "--one", name, "--budget", share], env={**_environment(), **environment},
-                                     capture_output=True, text=True, timeout=limit, check=False)  # fmt: skip
-                last = (ran.stdout.strip().splitlines() or [""])[-1]
-                yield json.loads(last) if last.startswith("{") else {"case": name, "failed": (ran.stderr.strip().splitlines() or ["no output"])[-1]}
-            except subprocess.TimeoutExpired:
-                yield {"case": name, "failed": f"not over after {limit:.0f} s"}
+def _made(name: str, limit: int, share: str) -> Row:
+    """A row, by a separate process with its own plan cache, forked from this one, which has imported what is needed."""
+    with tempfile.TemporaryDirectory() as cache:
+        answer = pathlib.Path(cache) / "row.json"
+        child = multiprocessing.get_context("fork").Process(target=_answer, args=(name, limit, share, answer))
+        child.start()
+        child.join(WAIT * limit)
+        late = child.is_alive()
+        if late:
+            child.kill()
+            child.join()
+        if answer.exists():
+            return json.loads(answer.read_text())
+    late = late or child.exitcode == -signal.SIGXCPU
+    return {"case": name, "failed": f"not over after {limit} s of the processor" if late else f"the process ended with {child.exitcode}"}
 
 
-def _environment() -> dict[str, str]:
-    import os
+def _answer(name: str, limit: int, share: str, answer: pathlib.Path) -> None:
+    resource.setrlimit(resource.RLIMIT_CPU, (limit, resource.RLIM_INFINITY))
+    os.environ["XDG_CACHE_HOME"] = str(answer.parent)
+    try:
+        row = _measured(name, share)
+    except Exception as error:
+        if "CKM_TORCH_TRACE" in os.environ:
+            raise
+        row = {"case": name, "failed": " ".join(f"{type(error).__name__}: {error}".split())[:300]}
+    written = answer.with_suffix(".new")
+    # Where this machine has the tree and its packages is of no use to a reader.
+    text = json.dumps(row)
+    for folder in (sysconfig.get_paths()["purelib"], str(kept.ROOT)):
+        text = text.replace(json.dumps(folder + "/")[1:-1], "")
+    written.write_text(text)
+    written.replace(answer)
 
-    return dict(os.environ)
+
+def _short(text: str) -> str:
+    text = text.removeprefix("checkmate: ").replace("|", "/")
+    return text if len(text) < 260 else text[:257] + "..."
 
 
-def _line(row: dict[str, Any]) -> str:
-    def short(text: str) -> str:
-        text = text.removeprefix("checkmate: ").replace("|", "/")
-        text = text.replace(str(pathlib.Path(sys.prefix)) + "/", "")
-        return text if len(text) < 260 else text[:257] + "..."
-
+def _line(row: Row) -> str:
     if "failed" in row:
-        return f"| {row['case']} | | | | | not run: {short(row['failed'])} |"
-    told = short("; ".join([row["refused"]] if "refused" in row else row["said"]))
+        return f"| {row['case']} | failed | | | | {_short(row['failed'])} |"
+    told = _short("; ".join(([row["refused"]] if "refused" in row else []) + row["said"]))
     if "apart" not in row:
         return f"| {row['case']} | refused | | | | {told} |"
     bits = "bit for bit" if not row["apart"] else f"{row['apart']} of {row['values']} values differ"
-    held = "-" if row["over"] is None else f"{100 * row['over']:.0f} %"
-    return f"| {row['case']} | {row['how']}, {row['graphs']} planned | {bits} | {held} | {row['first_step_s']:.0f} | {told} |"
+    held = "-" if row["over"] is None else f"{100 * row['over']:.1f} %"
+    how = row["how"] if row["how"] == "as one graph" else f"in parts ({row['graphs']} planned)"
+    return f"| {row['case']} | {how}, {row['asked']} | {bits} | {held} | {row['first_step_processor_s']:.1f} | {told} |"
+
+
+def table(rows: list[Row]) -> str:
+    lines = ["| case | planned for | against eager mode | peak, of the budget | first step, s of the processor | what is said |", "|---" * 6 + "|"]
+    lines += map(_line, rows)
+    planned = [row for row in rows if "apart" in row]
+    apart = [row for row in planned if row["apart"]]
+    over = [row["case"] for row in planned if (row["over"] or 0) > 1]
+    silent = [row["case"] for row in apart if not row["said"]]
+    whole = sum(row["how"] == "as one graph" for row in planned)
+    refused, failed = (sum(key in row and "apart" not in row for row in rows) for key in ("refused", "failed"))
+    lines += ["", f"Tried: {len(rows)}; planned: {len(planned)}, of which {whole} as one graph, {len(planned) - len(over)} within the budget, "
+              f"{len(planned) - len(apart)} bit for bit, {len(apart) - len(silent)} that say why they are not; "
+              f"refused: {refused}; failed: {failed}."]  # fmt: skip
+    lines += [f"- over the budget: {', '.join(over)}"] * bool(over) + [f"- differ and do not say so: {', '.join(silent)}"] * bool(silent)
+    return "\n".join([*lines, "", kept.made(rows)])
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--case", action="append", default=[])
-    parser.add_argument("--limit", type=float, default=120, help="seconds for a case")
+    parser.add_argument("--case", action="append", help="a part of a name")
+    parser.add_argument("--again", action="store_true", help="what the records have, too")
+    parser.add_argument("--limit", type=int, default=300, help="seconds of the processor for a case")
     parser.add_argument("--budget", default="75%")
+    parser.add_argument("--records", type=pathlib.Path, default=HERE.parent / "results" / "torch-outcomes.jsonl")
+    parser.add_argument("--page", type=pathlib.Path, help="where the table goes, between its markers")
     parser.add_argument("--list", action="store_true")
-    parser.add_argument("--one", help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.one:
-        sys.path.insert(0, str(HERE))
-        print(json.dumps(_measured(given.one, given.budget)))
+    options = parser.parse_args()
+    chosen = [name for name in CASES if not options.case or any(part in name for part in options.case)]
+    if options.list:
+        print("\n".join(chosen))
         return
-    names = [name for name in CASES if not given.case or any(part in name for part in given.case)]
-    if given.list:
-        print("\n".join(names))
-        return
-    versions = []
-    for package in ("torch", "transformers", "timm", "torchvision", "diffusers", "peft"):
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            versions.append(f"{package} {importlib.metadata.version(package)}")
-    print(
-        f"{', '.join(versions)}\n\n| case | planned | against eager mode | peak, of the budget | first step, s | what is said |\n|---|---|---|---|---|---|"
-    )
-    for row in _rows(names, given.limit, given.budget):
-        print(_line(row), flush=True)
+    # Before the first case: that the library is not there is no row.
+    import checkmate.torch  # noqa: F401
+    import torch._dynamo.backends.common
+    import torch._functorch.aot_autograd
+    import zoo  # noqa: F401
+
+    with contextlib.suppress(ImportError):
+        import transformers  # noqa: F401
+    torch.set_num_threads(1)
+    for name in chosen if options.again else kept.missing(options.records, chosen):
+        kept.keep(options.records, _made(name, options.limit, options.budget), *PACKAGES)
+    known = kept.read(options.records)
+    text = table([known[name] for name in CASES if name in known])
+    print(text)
+    if options.page:
+        kept.put(options.page, "outcomes", text)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every way to train a GPT on devices that are not there: parallelism, recomputation within their memory, predicted time of a step.
+"""Every way to train a GPT on devices that are not present: parallelism, recomputation within their memory, predicted time of a step.
 
 parallel.py [--device NAME] [--devices N,...] [--batch N] [--width N] [--layers N] [--vocabulary N] [--sequence N] [--seconds N] [--table FILE]
 
@@ -58,7 +58,7 @@ def main() -> None:
     parser.add_argument("--vocabulary", type=int, default=50304)
     parser.add_argument("--sequence", type=int, default=4096)
     parser.add_argument("--seconds", type=float, default=1.0, help="of each search")
-    parser.add_argument("--table", type=pathlib.Path, help="where to write the tables, beside printing them")
+    parser.add_argument("--table", type=pathlib.Path, help="where to write the tables, in addition to printing them")
     options = parser.parse_args()
     model = parts(options)
     billions = sum(p.numel() for part in model for p in part.parameters()) / 1e9

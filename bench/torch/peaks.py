@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The small networks of the tests at shares of their peak: the peak that was planned beside the one that is measured.
+"""The small networks of the tests at shares of their peak: the planned and the measured peak.
 
 peaks.py [--shares 100,70] [--seconds N]
 
-Measured by the allocator's reports (physical.py), as in python/tests/test_torch_peak.py. Eager mode's peak stands beside. Nothing is
+Measured by the allocator's reports (physical.py), as in python/tests/test_torch_peak.py, and so is eager mode's peak. Nothing is
 timed; a search at less than the peak is led by measured costs, so its figures differ a little from run to run.
 """
 
@@ -60,7 +60,7 @@ def main() -> None:
     options = parser.parse_args()
     titles = ["network", "eager mode"]
     for share in options.shares:
-        titles += [f"budget, {share:g} %", "planned", "measured", "apart"]
+        titles += [f"budget, {share:g} %", "planned", "measured", "difference"]
     print(f"PyTorch {torch.__version__}, {torch.get_num_threads()} threads on {len(os.sched_getaffinity(0))} cores ({platform.machine()}); MB\n")
     print(f"| {' | '.join(titles)} |\n{'|---' * len(titles)}|")
     for name in MODELS:

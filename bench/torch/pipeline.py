@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A pipeline of two processes (torch.distributed.pipelining over gloo), each within a budget of its own: bytes and gradients.
+"""A pipeline of two processes (torch.distributed.pipelining over gloo), each within its own budget: bytes and gradients.
 
 pipeline.py [--case NAME] [--schedule NAME] [--shares 1,0.7,0.5] [--micro-batches N] [--seconds N] [--close] [--rounds N] [--records FILE]
             [--table FILE] [--machine TEXT] [--fast]
@@ -21,7 +21,6 @@ import itertools
 import json
 import os
 import pathlib
-import platform
 import socket
 import statistics
 import sys
@@ -39,6 +38,9 @@ from torch import nn
 from torch.nn import functional
 
 import checkmate.torch
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent))
+import kept  # noqa: E402
 
 RANKS = 2
 
@@ -251,7 +253,7 @@ pipeline without checkmate. Overheads are planned. More: [docs/DISTRIBUTED.md](.
 """
 
 
-CLOSE = """# Pipelines in PyTorch: plans beside checkpoints around every block
+CLOSE = """# Pipelines in PyTorch: plans compared with checkpoints around every block
 
 Plans for the peaks that checkpoints around every block have, in the same two processes over gloo. Both, and the pipeline without either, take
 turns, a step each; times are until both processes are done, medians of ratios of the same round, quartiles in parentheses. More:
@@ -274,13 +276,14 @@ def close_table(rows: list[dict[str, Any]]) -> str:
 
 def add_machine(parser: argparse.ArgumentParser) -> None:
     cores = len(os.sched_getaffinity(0))
-    parser.add_argument("--machine", default=f"{cores} cores ({platform.machine()})", help="what the table says of the machine")
+    parser.add_argument("--machine", default=f"{cores} cores ({kept.processor()})", help="what the table says of the machine")
 
 
 def made(commands: list[str], machine: str) -> str:
     """The line that says where and how the rows were measured."""
     ran = " and ".join(f"`{command}`" for command in commands)
-    return f"{machine[:1].upper()}{machine[1:]}, PyTorch {torch.__version__}, one thread a process, by {ran}.\n\n"
+    commit = kept.commit() or "no commit"
+    return f"{machine[:1].upper()}{machine[1:]}, PyTorch {torch.__version__}, {commit}, one thread a process, by {ran}.\n\n"
 
 
 def table(rows: list[dict[str, Any]]) -> str:
@@ -302,7 +305,7 @@ def table(rows: list[dict[str, Any]]) -> str:
 
 
 def launch(work: Any, ranks: int, options: argparse.Namespace) -> list[dict[str, Any]]:
-    """The rows that so many processes write, one file a rank, each by `work(rank, port, ranks, folder, options)`."""
+    """The rows that `ranks` processes write, one file a rank, each by `work(rank, port, ranks, folder, options)`."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -322,7 +325,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=15, help="steps of each way that are timed")
     parser.add_argument("--fast", action="store_true", help="networks of a few kilobytes")
     parser.add_argument("--records", type=pathlib.Path, help="where to write what was measured, a JSON object a line")
-    parser.add_argument("--table", type=pathlib.Path, help="where to write the table, beside printing it")
+    parser.add_argument("--table", type=pathlib.Path, help="where to write the table, in addition to printing it")
     add_machine(parser)
     options = parser.parse_args()
     rows = launch(_work, RANKS, options)

@@ -21,11 +21,14 @@ from typing import Any
 import checkmate
 import checkmate.torch
 import torch
-from checkmate.torch import cost, joint, partition, peak, planner, program, solving
+from checkmate.torch.cost import cost
+from checkmate.torch.fx import dataflow, partition, program
+from checkmate.torch.memory import peak
+from checkmate.torch.plan import planner, solving
 
 import cases
 
-#: A layer gives about so many operators, forward and backward together.
+#: About the number of operators of a layer, forward and backward together.
 A_LAYER = 92
 HEAD = "| operators | trace | costs | extract | solve | split | peak | code | other | seconds | overhead | gap |\n" + "|---" * 12 + "|"
 
@@ -55,7 +58,7 @@ class Parts:
 def watch(parts: Parts) -> None:
     for name, owner, attribute in (
         ("costs", cost.Measured, "prepare"), ("extract", planner, "trace"), ("solve", solving, "solve"), ("split", partition, "split"),
-        ("peak", peak, "peak_bytes"), ("other", planner, "plan"), ("extract", joint, "build"),
+        ("peak", peak, "peak_bytes"), ("other", planner, "plan"), ("extract", dataflow, "build"),
     ):  # fmt: skip
         setattr(owner, attribute, parts.timed(name, getattr(owner, attribute)))
     from checkmate.torch import compiler

@@ -6,16 +6,17 @@
 #        bench/torch/run.sh --library [options]         models of transformers and diffusers: results/torch-library.*
 #        bench/torch/run.sh --table                     writes them from what was measured
 #        bench/torch/run.sh --planning [options of planning.py]
-#        bench/torch/run.sh --first-step [options of first_step.py]   the first step, with and without what was kept
+#        bench/torch/run.sh --first-step [options of first_step.py]   the first step, with and without what was kept; docs/PYTORCH.md
+#        bench/torch/run.sh --offload [options of offload.py]   activations in a file: autograd's hooks, and ours at their peaks
 #        bench/torch/run.sh --small [options of small.py]   steps of some milliseconds
 #        bench/torch/run.sh --peaks [options of peaks.py]   small networks: planned and measured peaks
-#        bench/torch/run.sh --device [options of device.py]   plans Llama 3.1 8B for a GPU that is not there
+#        bench/torch/run.sh --device [options of device.py]   plans Llama 3.1 8B for a GPU that is not present
 #        bench/torch/run.sh --zoo [options of zoo_budgets.py]   models of other libraries within budgets
-#        bench/torch/run.sh --outcomes [options of outcomes.py]   models and training loops: bit for bit, within the budget, refused
+#        bench/torch/run.sh --outcomes [options of outcomes.py]   models and training loops: bit for bit, within the budget, refused; docs/PYTORCH.md
 #        bench/torch/run.sh --processes [options]   --ddp, --sharded, --pipeline and what they have with --close, one after the other
 #        bench/torch/run.sh --pipeline [options of pipeline.py]   a pipeline of two processes: results/torch-pipeline.*
 #        bench/torch/run.sh --sharded [options of sharded.py]   FSDP2 and tensor parallelism: results/torch-sharded*.*
-#        bench/torch/run.sh --parallel [options of parallel.py]   layouts over devices that are not there: results/torch-parallel.md
+#        bench/torch/run.sh --parallel [options of parallel.py]   layouts over devices that are not present: results/torch-parallel.md
 #        bench/torch/run.sh --ddp [options of ddp.py]   DistributedDataParallel with accumulation: results/torch-ddp.*
 # CHECKMATE_LIBRARY: the library (default: that of build/); CKM_TORCH_PYTHON: a python with torch.
 set -eu
@@ -48,11 +49,15 @@ case ${1:-} in
     ;;
 --first-step)
     shift
-    exec "$python" "$here/first_step.py" "$@"
+    exec "$python" "$here/first_step.py" --page "$root/docs/PYTORCH.md" "$@"
     ;;
 --small)
     shift
     exec "$python" "$here/small.py" "$@"
+    ;;
+--offload)
+    shift
+    exec "$python" "$here/offload.py" "$@"
     ;;
 --peaks)
     shift
@@ -60,7 +65,7 @@ case ${1:-} in
     ;;
 --outcomes)
     shift
-    exec "$python" "$here/outcomes.py" "$@"
+    exec "$python" "$here/outcomes.py" --page "$root/docs/PYTORCH.md" "$@"
     ;;
 --device)
     shift
@@ -99,7 +104,7 @@ case ${1:-} in
     exec "$python" "$here/pipeline.py" --records "$results/$name.jsonl" --table "$results/$name.md" "$@"
     ;;
 -h | --help)
-    sed -n '3,19s/^# \{0,1\}//p' "$0"
+    sed -n '3,20s/^# \{0,1\}//p' "$0"
     exec "$python" "$here/compare.py" --help
     ;;
 --table) ;;

@@ -31,7 +31,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.nn import functional
 
 import checkmate.torch
-from checkmate.torch import exchange
+from checkmate.torch.distributed import exchange
 
 
 class Attention(nn.Module):
@@ -282,7 +282,7 @@ Calls are those between processes in a step, ours and without. Overheads are pla
 [docs/DISTRIBUTED.md](../../docs/DISTRIBUTED.md#fsdp2).
 
 """
-CLOSE = """# FSDP2: plans beside checkpoints around every block
+CLOSE = """# FSDP2: plans compared with checkpoints around every block
 
 A plan for the peak that checkpoints around every block have, in the same processes over gloo. Both, and FSDP2 without either, take turns, a step
 each; times are until the last process is done, medians of ratios of the same round, quartiles in parentheses. More:
@@ -329,7 +329,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=15, help="steps of each way that are timed")
     parser.add_argument("--fast", action="store_true", help="networks of a few kilobytes")
     parser.add_argument("--records", type=pathlib.Path, help="where to write what was measured, a JSON object a line")
-    parser.add_argument("--table", type=pathlib.Path, help="where to write the table, beside printing it")
+    parser.add_argument("--table", type=pathlib.Path, help="where to write the table, in addition to printing it")
     pipeline.add_machine(parser)
     options = parser.parse_args()
     rows = [row for ranks in options.ranks for row in pipeline.launch(_work, ranks, options)]

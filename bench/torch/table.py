@@ -3,8 +3,8 @@
 
 table.py CSV MARKDOWN FIGURES
 
-Times are the processor's, of one thread, as shares of eager mode's; at every peak of another method stands our time at
-that budget beside it.
+Times are the processor's, of one thread, as shares of eager mode's; next to every peak of another method is our time at
+that budget.
 """
 
 from __future__ import annotations
@@ -98,8 +98,8 @@ def is_ours(row: Row) -> bool:
     return row["method"].startswith("ours")
 
 
-def beside(row: Row, rows: list[Row]) -> Row | None:
-    """Ours with the largest budget that is no larger than what the other reached, a thousandth left for what was merged."""
+def counterpart(row: Row, rows: list[Row]) -> Row | None:
+    """Ours with the largest budget that is not above the other method's peak."""
     fitting = [r for r in rows if r["method"] == AGAINST[row["method"]] and int(r["setting"]) <= int(row["peak_bytes"])]
     return max(fitting, key=lambda r: int(r["setting"]), default=None)
 
@@ -115,7 +115,7 @@ def markdown(cases: dict[str, list[Row]], made: list[str]) -> str:
                   "| method | setting | peak MB | time | ours: peak MB | predicted | time | predicted | recomputed | gap | ours over it |",
                   "|---|---|---|---|---|---|---|---|---|---|---|"]  # fmt: skip
         for row in sorted((r for r in rows if not is_ours(r)), key=lambda r: -int(r["peak_bytes"])):
-            mine = beside(row, rows)
+            mine = counterpart(row, rows)
             text = f"| {STYLES[row['method']][0]} | {row['setting']} | {megabytes(row):.2f} | {timed(row)} | "
             lines.append(text + ours(mine) + against(row, mine) if mine else text + "| | | | | | |")
             if mine:
@@ -130,7 +130,7 @@ def markdown(cases: dict[str, list[Row]], made: list[str]) -> str:
     head = ["# Training in less memory: PyTorch's own ways and checkmate.torch", "",
             "How this is measured: [../torch/README.md](../torch/README.md). Peaks are physical, in MB; times are seconds of processor",
             "time a step of one thread, by the clock of several, over eager mode's in the same round, medians; behind ± half of what the medians of repeats with new",
-            "processes differ by. Beside each method stands ours with its peak as the budget. Where the repeats of the two overlap, they",
+            "processes differ by. Next to each method is ours with its peak as the budget. Where the repeats of the two overlap, they",
             "ran once more, head to head: the last column then has the median of ours over the other's time, and the least and the most",
             "of a repeat. With one repeat it is of steps of the same round, of all alike.", "", *made, *[""][: len(made)],
             f"Ours takes no more time at {won} of {total} peaks."]  # fmt: skip
@@ -153,7 +153,7 @@ def short(rows: list[Row]) -> str:
 
 
 def ratio(row: Row, rows: list[Row]) -> str:
-    mine = beside(row, rows)
+    mine = counterpart(row, rows)
     return "" if mine is None else f"{over(row, mine):.2f}"
 
 

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One configuration in a process of its own.
+"""One configuration in a separate process.
 
 worker.py CASE METHOD SETTING THREADS SECONDS
 
 METHOD: eager; checkpoint; selective (the same, but what products and attention give is saved); budget (PyTorch's activation_memory_budget, SETTING 0.1 to 1, with the eager kernels);
 decomposed (the same after inductor's decompositions, which is what the backend "aot_eager_decomp_partition" does);
-inductor (the same with generated code); ours, ours-inductor (SETTING is the budget in bytes). SECONDS: time limit of our
+inductor (the same with generated code); hooks (what autograd saves is written to a file: hooks_file.py), checkpoint-hooks (the same of what
+checkpoints around every block save); ours, ours-inductor, ours-offload (SETTING is the budget in bytes; the last moves to a file, too). Files are
+in the folder of TMPDIR. SECONDS: time limit of our
 solver. Prints a JSON line when it is warm, then, for every line "step" on standard input, the seconds of a step: by the clock, and on
 the processor. After "threads N" it has N threads, and prints its peak then.
 """
@@ -17,6 +19,7 @@ import hashlib
 import json
 import logging
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from typing import Any
@@ -24,14 +27,16 @@ from typing import Any
 import torch
 from torch._functorch import config as functorch_config
 
-import cases
+import hooks_file
+import library
 import physical
-from checkmate.torch.settings import during_call
+from cases import Case
+from checkmate.torch.trace.settings import during_call
 
 WARM = 3
 
 
-def checkpointed(case: cases.Case) -> None:
+def checkpointed(case: Case) -> None:
     """Every block, by the library's own switch where there is one."""
     from torch.utils.checkpoint import checkpoint
 
@@ -46,7 +51,7 @@ def checkpointed(case: cases.Case) -> None:
 _SAVED = ("mm", "addmm", "bmm", "convolution", "_scaled_dot_product")
 
 
-def selective(case: cases.Case) -> None:
+def selective(case: Case) -> None:
     """Every block, but products, convolutions and attention are saved, as PyTorch's documentation suggests it."""
     from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
 
@@ -62,7 +67,7 @@ def selective(case: cases.Case) -> None:
 
 def budgeted(model: torch.nn.Module, share: float, decompose: bool, found: list[str]) -> Callable[..., Any]:
     """PyTorch's own partition under its budget; both halves run as ours do, so that the schedule is what differs."""
-    from checkmate.torch.program import compile_boxed
+    from checkmate.torch.fx.program import compile_boxed
     from torch._dynamo.backends.common import aot_autograd
     from torch._functorch.partitioners import min_cut_rematerialization_partition
     from torch._inductor.compile_fx import select_decomp_table
@@ -82,12 +87,12 @@ def main() -> int:
     name, method, setting, threads, seconds = sys.argv[1:6]
     torch.set_num_threads(int(threads))
     logging.captureWarnings(True)
-    case = cases.make(name)
+    case = library.make(name)
     case.model.train()
     facts: dict[str, Any] = {}
     halves: list[str] = []
     run: Callable[..., Any] = case.model
-    if method == "checkpoint":
+    if method in ("checkpoint", "checkpoint-hooks"):
         checkpointed(case)
     elif method == "selective":
         selective(case)
@@ -100,7 +105,10 @@ def main() -> int:
         import checkmate.torch
 
         compiler = "inductor" if method == "ours-inductor" else "eager"
-        run = checkmate.torch.compile(case.model, int(setting), compiler=compiler, time_limit=float(seconds), threads=2)
+        moving: dict[str, Any] = {"offload": tempfile.gettempdir()} if method == "ours-offload" else {}
+        run = checkmate.torch.compile(case.model, int(setting), compiler=compiler, time_limit=float(seconds), threads=2, **moving)
+    if method.endswith("hooks"):
+        run = hooks_file.saving(case.model, tempfile.gettempdir())
 
     def step() -> None:
         run(*case.inputs).backward()
@@ -109,11 +117,11 @@ def main() -> int:
         case.model.zero_grad(set_to_none=True)
 
     def first_step() -> bool:
-        """Compiles; whether that went well. If not, why is told."""
+        """Compiles and returns whether that succeeded. If not, reports why."""
         try:
             with during_call():  # logging ends no graph of PyTorch's either
                 step()
-        except Exception as error:  # noqa: BLE001 - whatever it is becomes the note of the row
+        except Exception as error:  # noqa: BLE001 - any error becomes the note of the row
             print(json.dumps({"error": f"{type(error).__name__}: {error}".splitlines()[0]}), flush=True)
             return False
         return True
@@ -133,7 +141,8 @@ def main() -> int:
     if method.startswith("ours"):
         (plan,) = checkmate.torch.plans(run)
         facts |= {"predicted": plan.peak_bytes, "overhead": plan.overhead, "gap": plan.gap, "recomputed": len(plan.recomputed),
-                  "operators": len(plan.graph.ops), "baseline": plan.baseline_peak_bytes, "plan_seconds": plan.seconds}  # fmt: skip
+                  "operators": len(plan.graph.ops), "baseline": plan.baseline_peak_bytes, "plan_seconds": plan.seconds,
+                  "moved": plan.moved.out_bytes}  # fmt: skip
     facts["halves"] = " ".join(halves)
     clear()
     print(json.dumps(facts), flush=True)

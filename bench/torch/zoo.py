@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models that nobody here wrote, as their users call them, one line each, with random weights.
+"""Models of other libraries, as their users call them, one line each, with random weights.
 
 Sizes are chosen so that a step takes a tenth of a second to one on a core and activations outweigh what has to be there
 anyway. A case's function makes the model, what it is called with, and what becomes the loss.
@@ -53,7 +53,7 @@ def hugging(model: str, config: str, given: dict[str, Any], **options: Any) -> T
 
 
 def language(family: str, batch: int = 8, length: int = 128, **options: Any) -> Task:
-    """A decoder with the loss inside, its cache and logits beside it."""
+    """A decoder with the loss inside, which also returns its cache and logits."""
     sizes = {"hidden_size": 128, "intermediate_size": 384, "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 4}
     special = {"bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 2}
     model = options.pop("model", f"{family}ForCausalLM")
@@ -103,9 +103,9 @@ def torchvision(name: str, batch: int, *size: int, loss: Callable[..., torch.Ten
 
 @functools.cache
 def allow_torchvision() -> bool:
-    """Lets torchvision's wheel from PyPI, which is built for CUDA, be imported beside a PyTorch for CPUs: transformers imports it too
-    where it is installed. Its compiled part does not load there, and then its `_meta_registrations` fails, since it says of what
-    shape the results of two operators are that nobody has declared. They are declared here; none of these models calls them. False where torchvision is not installed."""
+    """Lets torchvision's wheel from PyPI, which is built for CUDA, be imported with a PyTorch for CPUs: transformers imports it too
+    where it is installed. Its compiled part does not load there, and then its `_meta_registrations` fails, since it registers shapes of
+    two operators that are not declared. They are declared here; none of these models calls them. False where torchvision is not installed."""
     spec = importlib.util.find_spec("torchvision")
     if spec is None:
         return False

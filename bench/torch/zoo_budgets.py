@@ -4,11 +4,11 @@
 zoo_budgets.py [--case NAME]... [--seconds S] [--limit S] [--records FILE]     measures; a case that FILE has is skipped
 zoo_budgets.py --table [--records FILE]                                         prints the table of what was measured
 
-A case (zoo.py) is a process of its own, which takes two steps with Adam in eager mode and at each budget, and compares losses,
+A case (zoo.py) is a separate process, which takes two steps with Adam in eager mode and at each budget, and compares losses,
 gradients, parameters and buffers bit by bit; then measures the peak of a forward and backward pass by the allocator's reports
 (physical.py) with the optimizer's state there. Budgets: 70 and 50 % of what lies in eager mode above parameters, gradients and
 the optimizer's state; the least; and the number that an InfeasibleError names, whose schedule is on disk by then, as it is for
-whoever passes the number on.
+callers that pass the number on.
 """
 
 from __future__ import annotations
@@ -188,7 +188,7 @@ def worker(name: str, seconds: float, settings: list[str]) -> int:
         for row in study.rows(settings):
             print(json.dumps(common | row | {"took": time.perf_counter() - begin}), flush=True)
             begin = time.perf_counter()
-    except Exception as error:  # noqa: BLE001 - whatever it is becomes the note of the row
+    except Exception as error:  # noqa: BLE001 - any error becomes the note of the row
         if os.environ.get("CKM_ZOO_TRACE"):
             raise
         print(json.dumps({"setting": "error", "error": f"{type(error).__name__}: {error}".splitlines()[0]}), flush=True)

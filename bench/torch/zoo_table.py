@@ -8,8 +8,8 @@ from typing import Any
 Row = dict[str, Any]
 SHARES = ("70", "50", "min")
 
-#: What a plan without rematerialization may take more than eager mode: new statistics of batch norms beside the old ones, which
-#: torch.compile has both of at the end of the forward pass, and numbers that became constants of the graph.
+#: How much more than eager mode a plan without rematerialization may take: at the end of the forward pass torch.compile has both old and new
+#: statistics of batch norms, and some numbers became constants of the graph.
 MORE = 0.002
 
 #: Why results are not eager mode's though they are those of PyTorch's own tracing, where it is known.
@@ -95,7 +95,7 @@ def ratio(rows: list[Row]) -> str:
 
 def table(rows: list[Row]) -> str:
     found = cases(rows)
-    lines = ["| model | eager mode, MB | unplanned over it | of that there anyway | planned at 70, 50 %, least | measured over planned "
+    lines = ["| model | eager mode, MB | unplanned over it | always there | planned at 70, 50 %, least | measured over planned "
              "| overhead, % | gap, % | planning, s | named, works | results |", "|---|---|---|---|---|---|---|---|---|---|---|"]  # fmt: skip
     lines += [line(name, of) for name, of in found.items()]
     measured = [row for row in rows if "measured" in row]
