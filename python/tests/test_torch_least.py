@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import pathlib
 import re
 from typing import Any
 
@@ -158,15 +159,22 @@ def test_what_is_proven_is_said_before_anything_is_searched(monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("name", ["encoder", "perceptron", "resnet"])
-def test_the_least_budget(name: str) -> None:
+def test_the_least_budget(name: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model, inputs = make(name)
     start = copy.deepcopy(model.state_dict())
     expected = gradients(model, model, *inputs)
     model.load_state_dict(start)
-    lines: list[str] = []
-    compiled = ct.compile(model, "min", progress=lines.append, **OPTIONS)
-    assert all(torch.equal(a, b) for a, b in zip(gradients(model, compiled, *inputs), expected, strict=True))
-    (plan,) = ct.plans(compiled)
+    for seconds in (0.5, 2, 8):  # on a busy machine half a second may find nothing cheaper than the least
+        torch._dynamo.reset()
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / f"{seconds} s"))
+        lines: list[str] = []
+        compiled = ct.compile(model, "min", progress=lines.append, time_limit=seconds)
+        found = gradients(model, compiled, *inputs)
+        (plan,) = ct.plans(compiled)
+        if plan.next_budgets or name != "resnet":
+            break
+        model.load_state_dict(start)
+    assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
     assert plan.peak_bytes <= plan.budget_bytes < plan.baseline_peak_bytes
     assert plan.overhead > 0
     assert any("the least" in line for line in lines)
