@@ -43,6 +43,17 @@ static void check_stages(const oracle_graph *g, const ckm_dataflow *df, ckm_i_st
     ckm_schedule_free(s);
 }
 
+static void hold_some(ckm_i_rng *rng, ckm_i_stages *st, const oracle_graph *g, uint32_t percent)
+{
+    for (int32_t t = 0; t <= g->n_ops; t++) {
+        for (int32_t x = 0; x < g->n_tensors; x++) {
+            if (ckm_i_rng_below(rng, 100) < percent) {
+                ckm_i_bits_set(ckm_i_stages_s(st, t), x);
+            }
+        }
+    }
+}
+
 static void matrices_describe_their_schedule(void **state)
 {
     (void)state;
@@ -56,13 +67,7 @@ static void matrices_describe_their_schedule(void **state)
             uint32_t percent = 10 + ckm_i_rng_below(&rng, 90);
             int64_t cost = -1;
             int64_t peak = -1;
-            for (int32_t t = 0; t <= g.n_ops; t++) {
-                for (int32_t x = 0; x < g.n_tensors; x++) {
-                    if (ckm_i_rng_below(&rng, 100) < percent) {
-                        ckm_i_bits_set(ckm_i_stages_s(st, t), x);
-                    }
-                }
-            }
+            hold_some(&rng, st, &g, percent);
             check_stages(&g, df, st, &cost, &peak);
             // Completing is a projection: once more changes nothing.
             ckm_i_stages *again = create(df);
@@ -156,11 +161,44 @@ static void all_matrices_together_are_optimal(void **state)
     assert_true(n_remat > 0);
 }
 
+// The largest graphs that the brute force takes, where all states are looked at, too: no S is cheaper, what fits in no stages does not
+// fit, and the narrower the class, the dearer.
+static void the_largest_graphs_have_their_optimum(void **state)
+{
+    (void)state;
+    ckm_i_rng rng = {.state = 23};
+    int64_t n_remat = 0;
+    for (int64_t round = oracle_scaled(200); round > 0; round--) {
+        oracle_graph g;
+        oracle_random_graph(&rng, ORACLE_MAX_OPS, ORACLE_MAX_OPS, ORACLE_MAX_PRODUCED, &g);
+        ckm_dataflow *df = oracle_build(&g);
+        int64_t least = oracle_least_peak(&g, ORACLE_FRONTIER);
+        int64_t optimum = oracle_optimum(&g, ORACLE_FRONTIER, least);
+        assert_int_equal(oracle_optimum(&g, ORACLE_FRONTIER, least - 1), -1);
+        assert_int_equal(oracle_optimum(&g, ORACLE_FRONTIER, oracle_least_peak(&g, ORACLE_ONCE)),
+                         ckm_dataflow_total_cost(df));
+        assert_in_range(oracle_optimum(&g, ORACLE_ORDER, least), ckm_dataflow_total_cost(df), optimum);
+        n_remat += optimum > ckm_dataflow_total_cost(df);
+        for (uint32_t percent = 0; percent <= 100; percent += 10) {
+            ckm_i_stages *st = create(df);
+            int64_t cost = -1;
+            int64_t peak = -1;
+            hold_some(&rng, st, &g, percent);
+            check_stages(&g, df, st, &cost, &peak);
+            assert_in_range(oracle_optimum(&g, ORACLE_FRONTIER, peak), ckm_dataflow_total_cost(df), cost);
+            ckm_i_stages_free(st);
+        }
+        ckm_dataflow_free(df);
+    }
+    assert_true(n_remat > 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(matrices_describe_their_schedule),
         cmocka_unit_test(all_matrices_together_are_optimal),
+        cmocka_unit_test(the_largest_graphs_have_their_optimum),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -100,6 +100,7 @@ bool oracle_compute(const oracle_graph *g, oracle_set live, int32_t v, uint32_t 
 // The search. A state is `progress`, whose meaning depends on the class, and the live tensors that operators
 // produce. The queue is a heap, so that costs and peaks may be as large as they like.
 enum { MAX_PROGRESS = 1 << ORACLE_MAX_OPS };
+_Static_assert(MAX_PROGRESS >= ORACLE_MAX_OPS * ORACLE_MAX_OPS, "the stages of all operators and where they are");
 
 typedef struct entry {
     int64_t value;
@@ -195,6 +196,9 @@ static int32_t advance(const search *q, int32_t progress, int32_t v)
     case ORACLE_ONCE:
         return v == progress ? progress + 1 : -1;
     case ORACLE_FRONTIER:
+        if (stage == q->g->n_ops) {
+            return -1;  // the last stage has ended: what runs then is part of none
+        }
         if (v == stage) {
             return (stage + 1) * ORACLE_MAX_OPS;
         }
@@ -224,6 +228,9 @@ static bool is_complete(const search *q, int32_t progress)
 
 static void push(search *q, int32_t progress, int32_t set, int64_t value)
 {
+    if (progress < 0 || progress > MAX_PROGRESS || set < 0 || set >= q->n_sets) {
+        fail_msg("progress %d with the set %d is not in the tables", (int)progress, (int)set);
+    }
     int32_t state = progress * q->n_sets + set;
     if (q->settled[state] || (q->best[state] >= 0 && q->best[state] <= value)) {
         return;
@@ -287,6 +294,7 @@ static void extend(search *q, int32_t state, int64_t value)
 static int64_t run_search(search *q)
 {
     int64_t answer = -1;
+    assert_in_range(q->g->n_ops, 0, ORACLE_MAX_OPS);
     precompute(q);
     size_t n_states = (size_t)(MAX_PROGRESS + 1) * (size_t)q->n_sets;
     q->best = malloc(n_states * sizeof *q->best);

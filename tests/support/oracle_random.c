@@ -179,6 +179,7 @@ static void shuffle_tensors(ckm_i_rng *rng, oracle_graph *g)
 
 void oracle_random_graph(ckm_i_rng *rng, int32_t min_ops, int32_t max_ops, int32_t max_produced, oracle_graph *out)
 {
+    assert_true(min_ops <= max_ops && max_ops <= ORACLE_MAX_OPS && max_produced <= ORACLE_MAX_PRODUCED);
     oracle_graph g = {.fixed_bytes = chance(rng, 50) ? below(rng, 6) : 0};
     features f = {
         .several_outputs = draw_feature(rng, 45),
