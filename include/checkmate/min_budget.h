@@ -12,17 +12,19 @@
 extern "C" {
 #endif
 
-// News: a schedule with this peak, or a proof that less than lower_bound_bytes is not enough.
-typedef void (*ckm_min_budget_fn)(int64_t budget_bytes, int64_t lower_bound_bytes, double seconds, void *user);
-
+// floor_bytes <= lower_bound_bytes <= budget_bytes: proven for every schedule, proven for a class of them, known to be enough.
 typedef struct ckm_min_budget_result {
-    ckm_solve_status status;    // optimal: budget_bytes is lower_bound_bytes; feasible otherwise
-    int64_t budget_bytes;       // the peak of `schedule`
-    int64_t lower_bound_bytes;  // proven: no schedule of the class needs less
-    ckm_bound_class bound_covers;
-    ckm_schedule *schedule;  // verified; its cost was not minimised
+    ckm_solve_status status;       // optimal: budget_bytes is lower_bound_bytes; feasible otherwise
+    int64_t budget_bytes;          // the peak of `schedule`
+    int64_t lower_bound_bytes;     // proven: no schedule of the class needs less
+    ckm_bound_class bound_covers;  // that class; where it is CKM_BOUND_ANY, lower_bound_bytes is floor_bytes
+    int64_t floor_bytes;           // proven: no schedule at all needs less
+    ckm_schedule *schedule;        // verified; its cost was not minimised
     double seconds;
 } ckm_min_budget_result;
+
+// News: a schedule of a smaller peak, or a proof of a higher floor. `so_far` is what the result would be now, without the schedule.
+typedef void (*ckm_min_budget_fn)(const ckm_min_budget_result *so_far, void *user);
 
 // First the reverse pebble game (docs/THEORY.md): a lower bound for every schedule, and where it can
 // be written out a schedule that reaches it. Then bisects between the bound and the smallest peak known, with
@@ -30,8 +32,8 @@ typedef struct ckm_min_budget_result {
 // tries run out of time, all are made again with twice as much. Of the options, budget_bytes, cost_limit and progress are
 // ignored; the time limit is for everything. There always is a schedule, the one without rematerialization at
 // least. Of graphs with a second memory schedules may move, too: those that move all that rests come first, and the lower bound
-// is ckm_dataflow_memory_floor, which no move escapes. `report` may be NULL. `result` is filled on CKM_OK; release with ckm_min_budget_result_dispose. Errors: those of
-// ckm_solve.
+// is ckm_dataflow_memory_floor, which no move escapes. `report` may be NULL. `result` is filled on CKM_OK; release with
+// ckm_min_budget_result_dispose. Errors: those of ckm_solve.
 CKM_API ckm_status ckm_min_budget(const ckm_dataflow *df, const ckm_solve_options *options, ckm_min_budget_fn report,
                                   ckm_min_budget_result *result, ckm_error *err) CKM_NODISCARD;
 CKM_API void ckm_min_budget_result_dispose(ckm_min_budget_result *result);

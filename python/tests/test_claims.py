@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from graphs import chain
 
-from checkmate import min_budget, solve
+from checkmate import InfeasibleError, min_budget, solve
 from checkmate.planning.claim import NOTHING, Claim, gap_of, status_of
 
 
@@ -35,6 +35,21 @@ def test_bytes_that_are_needed_are_no_cost() -> None:
     claim = Claim.of_least(graph, min_budget(graph, time_limit=2))
     assert claim.bound_cost is None and claim.bound_for(graph, 1) is None
     assert 0 < claim.needed_bytes <= min_budget(graph, time_limit=2).budget_bytes
+
+
+def test_what_is_impossible_for_a_class_and_for_all() -> None:
+    def failed(largest: int, covers: str, for_all: int) -> InfeasibleError:
+        return InfeasibleError("none", proven=True, budget_bytes=1, smallest_known=None, largest_impossible=largest, covers=covers,
+                               impossible_for_all=for_all)  # fmt: skip
+
+    graph, least = chain(8), Claim("", needed_bytes=8, needing="order", needed_of_class=11)
+    assert graph.memory_floor == 4
+    assert least.impossible(graph, failed(5, "any", 5)) == (10, "order", 7)
+    assert least.impossible(graph, failed(9, "any", 9)) == (10, "order", 9)
+    assert least.impossible(graph, failed(10, "any", 10)) == (10, "any", 10)
+    assert least.impossible(graph, failed(12, "frontier", 5)) == (12, "frontier", 7)
+    assert NOTHING.impossible(graph, failed(5, "order", 2)) == (5, "order", 3)
+    assert NOTHING.impossible(graph, failed(1, "order", 0)) == (3, "any", 3)
 
 
 def test_what_is_optimal() -> None:

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 from graphs import chain
 
+from checkmate import Graph, solve
 from checkmate.planning import least
+from checkmate.solver import MinBudgetProgress
 
 GRAPH = chain(3)
 
@@ -34,8 +36,9 @@ def searched(
         assert graph is GRAPH
         asked.append(kwargs)
         if kwargs["progress"] is not None:
-            kwargs["progress"](1234, 567)
-        return SimpleNamespace(**({"lower_bound_bytes": 1000, "bound_covers": "any", "interrupted": False} | first))
+            kwargs["progress"](MinBudgetProgress(1234, 600, "order", 567, 0.5))
+            kwargs["progress"](MinBudgetProgress(1234, 600, "any", 600, 0.5))
+        return SimpleNamespace(**({"lower_bound_bytes": 1000, "bound_covers": "any", "floor_bytes": 1000, "interrupted": False} | first))
 
     def solve(graph: Any, target: int, **kwargs: Any) -> Any:
         assert graph is GRAPH
@@ -56,7 +59,9 @@ def test_turns_above_the_least_peak_and_below_the_least_run(monkeypatch: pytest.
     best, claim, asked = searched(monkeypatch, {"schedule": a, "budget_bytes": 1100}, [b, None, c, d, e, None], options(said))
     assert best is d
     assert claim.needed_bytes == 1000
-    assert said == ["1,234 bytes are enough for the graph, 567 are needed", "1,400 bytes are enough", "1,380 bytes are enough"]
+    known = "1,234 bytes are enough for the graph"
+    assert said == [f"{known}, 600 are needed by any schedule in this order, 567 by any schedule", f"{known}, 600 are needed",
+                    "1,400 bytes are enough", "1,380 bytes are enough"]  # fmt: skip
     first, *solves = asked
     assert (first["strategy"], first["time_limit"], first["threads"], first["seed"]) == ("auto", 20.0, 3, 7)
     # 1100 + 400/4; 1400 - 400/4; 1100 + 300/4, which brings nothing; 1400 - a quarter of what is above 1300; 1050 + 5/8 of 330; ...
@@ -75,20 +80,32 @@ def test_it_ends_where_nothing_less_is_possible(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_what_is_proven_to_be_needed_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
-    first = {"schedule": made(101, 101), "budget_bytes": 101, "lower_bound_bytes": 100}
+    first = {"schedule": made(101, 101), "budget_bytes": 101, "lower_bound_bytes": 100, "floor_bytes": 100}
     _best, _claim, asked = searched(monkeypatch, first, [None] * 6, options())
     assert [s["target"] for s in asked[1:]] == [100] * 6
 
 
 def test_a_bound_of_some_schedules_is_none_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    first = {"schedule": made(1000, 1000), "budget_bytes": 1000, "bound_covers": "order"}
+    first = {"schedule": made(1000, 1000), "budget_bytes": 1000, "bound_covers": "order", "floor_bytes": 7}
     answers = [made(800, 800), None, None, None, None, None]
     _best, claim, asked = searched(monkeypatch, first, answers, options(), seconds=1.0)
-    assert claim.needed_bytes == 0
+    assert (claim.needed_bytes, claim.needing, claim.needed_of_class) == (7, "order", 1000)
     assert asked[0]["time_limit"] == 3.0
     floor = GRAPH.memory_floor
     assert asked[1]["target"] == 1000 - (1000 - floor + 3) // 4
     assert asked[2]["target"] == 800 - (800 - floor + 3) // 4
+
+
+def test_explaining_the_least_names_what_the_class_needs_and_what_all_need() -> None:
+    """Two branches of 8 and then 3 bytes, each computed once: in this order both 8s are there when the first 3 is made."""
+    graph = Graph("branches")
+    for i, (bytes_, inputs) in enumerate([(8, ()), (8, ()), (3, (0,)), (3, (1,)), (1, (2, 3))]):
+        graph.tensor(bytes=bytes_)
+        graph.op(cost=1, inputs=inputs, outputs=[i], recomputable=False)
+    graph.finish()
+    _solution, notes = least.in_frontier(graph, options(), 1.0, lambda schedule: schedule.simulate(graph).peak_bytes,
+                                         lambda budget, start: solve(graph, budget, time_limit=1, start=start))  # fmt: skip
+    assert notes == ["of the least budget: 19 bytes are enough, 19 are needed by any schedule in this order, 14 by any schedule"]
 
 
 def test_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> None:

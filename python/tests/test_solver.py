@@ -6,7 +6,19 @@ from typing import Any
 import pytest
 from graphs import branches, chain
 
-from checkmate import CheckmateError, Graph, InfeasibleError, Progress, Schedule, frontier, min_budget, solve, solve_frontier, strategies
+from checkmate import (
+    CheckmateError,
+    Graph,
+    InfeasibleError,
+    MinBudgetProgress,
+    Progress,
+    Schedule,
+    frontier,
+    min_budget,
+    solve,
+    solve_frontier,
+    strategies,
+)
 
 
 def test_chain_of_eight_is_optimal() -> None:
@@ -171,23 +183,43 @@ def _ladder(layers: int) -> str:
 
 def test_min_budget() -> None:
     graph = chain(30)
-    reports: list[tuple[int, int]] = []
-    found = min_budget(graph, time_limit=20, progress=lambda known, needed: reports.append((known, needed)))
+    reports: list[MinBudgetProgress] = []
+    found = min_budget(graph, time_limit=20, progress=reports.append)
     assert found.schedule.verify(graph, found.budget_bytes)
     assert not found.schedule.verify(graph, found.budget_bytes - 1)
-    assert graph.memory_floor <= found.lower_bound_bytes <= found.budget_bytes < Schedule.baseline(graph).simulate(graph).peak_bytes
+    assert graph.memory_floor <= found.floor_bytes <= found.lower_bound_bytes <= found.budget_bytes
+    assert found.budget_bytes < Schedule.baseline(graph).simulate(graph).peak_bytes
     assert (found.status == "optimal") == (found.lower_bound_bytes == found.budget_bytes)
-    assert reports[-1][0] == found.budget_bytes
+    assert reports[-1].budget_bytes == found.budget_bytes and reports[-1].needed == found.needed
     assert not found.interrupted
     # What it found is a start for a solve at that budget.
     solution = solve(graph, found.budget_bytes, start=found.schedule, time_limit=1)
     assert solution.cost is not None and solution.cost <= found.schedule.simulate(graph).cost
 
-    def fail(_known: int, _needed: int) -> None:
+    def fail(_so_far: MinBudgetProgress) -> None:
         raise TimeoutError("enough")
 
     with pytest.raises(TimeoutError, match="enough"):
         min_budget(graph, time_limit=20, progress=fail)
+
+
+def test_a_class_has_a_floor_of_its_own() -> None:
+    """Two branches of 8 and then 3 bytes, each computed once: in this order both 8s are there when the first 3 is made."""
+    graph = Graph("branches")
+    for bytes_ in (8, 8, 3, 3, 1):
+        graph.tensor(bytes=bytes_)
+    for i, inputs in enumerate([(), (), (0,), (1,), (2, 3)]):
+        graph.op(cost=1, inputs=inputs, outputs=[i], recomputable=False)
+    graph.finish()
+    found = min_budget(graph, time_limit=5)
+    assert (found.floor_bytes, found.lower_bound_bytes, found.bound_covers, found.budget_bytes) == (14, 19, "order", 19)
+    assert found.needed == "19 are needed by any schedule in this order, 14 by any schedule"
+    with pytest.raises(InfeasibleError, match="18 bytes are proven too small for any schedule in this order, 13 for any schedule") as caught:
+        solve(graph, 18, time_limit=5).require()
+    error = caught.value
+    assert (error.largest_impossible, error.covers, error.impossible_for_all) == (18, "order", 13)
+    again = InfeasibleError("again", **error.facts())
+    assert again.facts() == error.facts()
 
 
 def test_a_graph_is_a_graph() -> None:

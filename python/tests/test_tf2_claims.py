@@ -93,7 +93,7 @@ def test_what_the_graph_counts_too_much_is_no_proof() -> None:
         planner._fit_or_say(step, least - 1, 100, "step")
     assert not caught.value.proven and caught.value.largest_impossible == least - 2
     step.lowered.over_bytes, step.lowered.held_bytes = None, 2
-    with pytest.raises(c2.InfeasibleError, match="1 bytes are proven not to, which counts variables and arguments alone") as caught:
+    with pytest.raises(c2.InfeasibleError, match="1 bytes are proven too small, which counts variables and arguments alone") as caught:
         planner._fit_or_say(step, least - 1, 100, "step")
     assert not caught.value.proven
 

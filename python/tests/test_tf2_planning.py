@@ -140,6 +140,6 @@ def test_the_least_says_what_a_little_more_memory_saves(monkeypatch: pytest.Monk
         f"{called[0].name}: {text}" for text in least.lines(plan.next_budgets, plan.budget_bytes, plan.overhead)
     ]
     told = c2.explain(*called, budget="min", budgets=1, show=None, **FAST)
-    assert told.notes and "more memory, budget=" in told.notes[0] and str(told).endswith(told.notes[-1])
+    assert told.notes[0].startswith("of the least budget: ") and "more memory, budget=" in told.notes[1] and str(told).endswith(told.notes[-1])
     monkeypatch.setattr(least, "beyond", lambda *_: pytest.fail("it is on disk"))
     assert planned([])[1].next_budgets == plan.next_budgets

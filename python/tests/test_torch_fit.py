@@ -210,7 +210,9 @@ def test_what_an_error_says(monkeypatch: pytest.MonkeyPatch, failed: Any, needed
     assert error.proven == (largest >= 1000)
     assert str(error).startswith("no schedule was found within 1,000" if largest < 1000 else "no schedule")
     assert f"budget={peak:,} works, with {100 * (GRAPH.total_cost * 3 // 2 / GRAPH.total_cost - 1):.1f} % more" in str(error)
-    assert f"{largest:,} bytes are proven not to, with kernels' workspaces as they were measured" in str(error)
+    of_class = f" for any schedule in this order, {error.impossible_for_all:,} for any schedule" if covers == "order" else ""
+    assert f"{largest:,} bytes are proven too small{of_class}, with kernels' workspaces as they were measured" in str(error)
+    assert error.impossible_for_all == largest or covers == "order"
 
 
 # ---- The cheapest, from one that is known to fit

@@ -117,11 +117,15 @@ static void moved_json(cli_json *json, const ckm_dataflow *df, const ckm_schedul
     }
 }
 
+// The search for the smallest budget may have proven more than the floor that is reported for every graph.
+static int64_t floor_of(const task *t, const ckm_solve_result *r)
+{
+    return t->least.floor_bytes > r->floor_bytes ? t->least.floor_bytes : r->floor_bytes;
+}
+
 static void print_json(const task *t, const ckm_solve_result *r)
 {
     cli_json json;
-    // The search for the smallest budget may have proven more than the floor that is reported for every graph.
-    bool proves_more = t->least.bound_covers == CKM_BOUND_ANY && t->least.lower_bound_bytes > r->floor_bytes;
     cli_json_begin(&json);
     cli_json_text(&json, "status", cli_status_text(r->status));
     cli_json_size(&json, "cost", r->cost);
@@ -130,7 +134,7 @@ static void print_json(const task *t, const ckm_solve_result *r)
     cli_json_size(&json, "peak_bytes", r->peak_bytes);
     cli_json_size(&json, "budget_bytes", r->budget_bytes);
     cli_json_size(&json, "baseline_peak_bytes", r->baseline_peak_bytes);
-    cli_json_size(&json, "floor_bytes", proves_more ? t->least.lower_bound_bytes : r->floor_bytes);
+    cli_json_size(&json, "floor_bytes", floor_of(t, r));
     cli_json_size(&json, "least_peak_bytes", r->least_peak_bytes);
     cli_json_real(&json, "bound_cost", r->bound_cost);
     cli_json_text(&json, "bound_covers", cli_covers_text(r->bound_covers));
@@ -204,7 +208,7 @@ static void print_table(const task *t, const ckm_solve_result *r)
     cli_line(stdout, 23, "%-22s %s\n", "without remat., cost",
              cli_show_cost((double)r->baseline_cost, unit, text, sizeof text));
     if (t->least.schedule != NULL) {
-        print_least(&t->least, r->floor_bytes, r->baseline_peak_bytes);
+        print_least(&t->least, floor_of(t, r), r->baseline_peak_bytes);
     } else {
         print_memory("memory floor", r->floor_bytes, r->baseline_peak_bytes);
         print_memory("budget", r->budget_bytes, r->baseline_peak_bytes);
@@ -275,14 +279,20 @@ static ckm_status hand_out(const ckm_dataflow *df, const ckm_solve_result *r, co
     return output != NULL ? ckm_schedule_write(r->schedule, output, err) : CKM_OK;
 }
 
-static void show_least(int64_t budget_bytes, int64_t lower_bound_bytes, double seconds, void *user)
+static void show_least(const ckm_min_budget_result *so_far, void *user)
 {
     char budget[64];
+    char floor_text[64];
     char bound[64];
+    char of_class[192] = "";
     (void)user;
-    cli_line(stderr, 12, "%s%8.1f s%s  smallest budget %s, proven: at least %s\n", cli_style(stderr, CLI_DIM), seconds,
-             cli_style(stderr, CLI_PLAIN), cli_show_bytes(budget_bytes, budget, sizeof budget),
-             cli_show_bytes(lower_bound_bytes, bound, sizeof bound));
+    if (so_far->bound_covers != CKM_BOUND_ANY) {
+        snprintf(of_class, sizeof of_class, ", and %s for %s",
+                 cli_show_bytes(so_far->lower_bound_bytes, bound, sizeof bound), classes[so_far->bound_covers]);
+    }
+    cli_line(stderr, 12, "%s%8.1f s%s  smallest budget %s, proven: at least %s%s\n", cli_style(stderr, CLI_DIM),
+             so_far->seconds, cli_style(stderr, CLI_PLAIN), cli_show_bytes(so_far->budget_bytes, budget, sizeof budget),
+             cli_show_bytes(so_far->floor_bytes, floor_text, sizeof floor_text), of_class);
 }
 
 // For "min": half of the time goes into the budget, of the rest most into its schedule, and some into what the next budgets cost.

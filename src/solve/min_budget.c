@@ -54,10 +54,24 @@ static bool should_stop(const search *s)
            (o->stop != NULL && o->stop(o->user));
 }
 
+// What is known, without the schedule.
+static ckm_min_budget_result known(const search *s)
+{
+    return (ckm_min_budget_result){
+        .status = s->best == s->lower ? CKM_SOLVE_OPTIMAL : CKM_SOLVE_FEASIBLE,
+        .budget_bytes = s->best,
+        .lower_bound_bytes = s->lower,
+        .bound_covers = s->covers,
+        .floor_bytes = s->covers == CKM_BOUND_ANY ? s->lower : s->floor_bytes,
+        .seconds = elapsed(s),
+    };
+}
+
 static void tell(const search *s)
 {
     if (s->report != NULL) {
-        s->report(s->best, s->lower, elapsed(s), s->options->user);
+        ckm_min_budget_result so_far = known(s);
+        s->report(&so_far, s->options->user);
     }
 }
 
@@ -190,8 +204,8 @@ static ckm_status try_budget(search *s, int64_t budget, double seconds, bool *un
     options.time_limit_seconds = seconds;
     options.progress = NULL;
     options.log = NULL;
-    const ckm_i_known known = {.bound_cost = NAN, .of_many = true};
-    CKM_I_CHECK(ckm_i_solve_known(s->df, &options, s->floor_bytes, &known, &result, err));
+    const ckm_i_known given = {.bound_cost = NAN, .of_many = true};
+    CKM_I_CHECK(ckm_i_solve_known(s->df, &options, s->floor_bytes, &given, &result, err));
     ckm_status status = CKM_OK;
     *undecided = false;
     if (result.schedule != NULL) {
@@ -379,14 +393,8 @@ static ckm_status find(const ckm_dataflow *df, const ckm_solve_options *o, ckm_m
                              (long long)s.best, verdict.why);
         goto cleanup;
     }
-    *result = (ckm_min_budget_result){
-        .status = s.best == s.lower ? CKM_SOLVE_OPTIMAL : CKM_SOLVE_FEASIBLE,
-        .budget_bytes = s.best,
-        .lower_bound_bytes = s.lower,
-        .bound_covers = s.covers,
-        .schedule = s.schedule,
-        .seconds = elapsed(&s),
-    };
+    *result = known(&s);
+    result->schedule = s.schedule;
     s.schedule = NULL;
 cleanup:
     ckm_schedule_free(s.schedule);

@@ -105,6 +105,28 @@ if grep -q infeasible sweep.csv; then
     fail "a budget of the sweep is infeasible: $(cat sweep.csv)"
 fi
 
+# The same with both 8s first, each computed once: in this order both are there when the first 3 is made, in another not.
+cat > wide.json << 'EOF'
+{"format": "checkmate-graph", "version": 1, "name": "wide", "cost_unit": "flops", "fixed_bytes": 0,
+ "tensors": [{"bytes": 8}, {"bytes": 8}, {"bytes": 3}, {"bytes": 3}, {"bytes": 1}],
+ "ops": [
+  {"cost": 1, "inputs": [], "outputs": [0], "recomputable": false},
+  {"cost": 1, "inputs": [], "outputs": [1], "recomputable": false},
+  {"cost": 1, "inputs": [0], "outputs": [2], "recomputable": false},
+  {"cost": 1, "inputs": [1], "outputs": [3], "recomputable": false},
+  {"cost": 1, "inputs": [2, 3], "outputs": [4], "recomputable": false}],
+ "results": [4]}
+EOF
+expect 0 solve wide.json --budget min --verbose
+grep -q "^memory floor  *19 B .*needed by all schedules in the graph's order; none of them fits less$" out.txt ||
+    fail "the table does not have the floor of the class: $(cat out.txt)"
+grep -q '^memory floor  *14 B .*needed by all schedules$' out.txt || fail "the table does not have the floor of all: $(cat out.txt)"
+err_has "smallest budget 19 B, proven: at least 14 B, and 19 B for all schedules in the graph's order"
+expect 0 solve wide.json --budget min --json
+for pair in floor_bytes=14 least_budget_bound_bytes=19 least_budget_bound_covers=order least_budget_bytes=19; do
+    [ "$(value "${pair%%=*}" out.txt)" = "${pair#*=}" ] || fail "expected $pair: $(cat out.txt)"
+done
+
 # Where no schedule that advances by stages fits but another one does, a proof is still one for the schedules it covers.
 "$CHECKMATE" graph linear1 --batch 32 -o linear.json || fail "cannot build the graph"
 expect 3 solve linear.json --budget 423436236 --strategy ilp --json

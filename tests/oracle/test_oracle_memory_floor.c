@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The memory floor against brute force over all schedules: never above the least peak there is, and equal to it where
 // every operator may run again and the work is not limited.
+#include <checkmate/min_budget.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -135,12 +136,53 @@ static void last_runs_never_need_more_than_brute_force(void **state)
     assert_true(n_raised > total / 100);
 }
 
+// The three figures of the smallest budget: none is more than what it speaks of needs, and what is enough is the peak of the schedule.
+static void the_smallest_budget_names_both_floors(void **state)
+{
+    (void)state;
+    ckm_i_rng rng = {.state = 100};
+    int64_t total = oracle_scaled(60);
+    int64_t n_apart = 0;
+    int64_t n_optimal = 0;
+    for (int64_t round = 0; round < total; round++) {
+        oracle_graph g;
+        ckm_error err = CKM_ERROR_INIT;
+        ckm_min_budget_result found;
+        ckm_solve_options options = CKM_SOLVE_OPTIONS_INIT;
+        int64_t peak = -1;
+        oracle_random_graph(&rng, 4, ORACLE_MAX_OPS, 9, &g);
+        ckm_dataflow *df = oracle_build(&g);
+        options.time_limit_seconds = 1.0;
+        if (ckm_min_budget(df, &options, NULL, &found, &err) != CKM_OK) {
+            fail_msg("%s\n%s", err.message, oracle_describe(&g, NULL));
+        }
+        oracle_class covers = found.bound_covers == CKM_BOUND_ANY     ? ORACLE_ANY
+                              : found.bound_covers == CKM_BOUND_ORDER ? ORACLE_ORDER
+                                                                      : ORACLE_FRONTIER;
+        assert_true(oracle_replay(&g, found.schedule, NULL, &peak, NULL));
+        assert_int_equal(peak, found.budget_bytes);
+        if (found.floor_bytes > found.lower_bound_bytes || found.floor_bytes > oracle_least_peak(&g, ORACLE_ANY) ||
+            found.lower_bound_bytes > oracle_least_peak(&g, covers)) {
+            fail_msg("%lld bytes for all, %lld for class %d\n%s", (long long)found.floor_bytes,
+                     (long long)found.lower_bound_bytes, (int)covers, oracle_describe(&g, NULL));
+        }
+        n_apart += found.floor_bytes < found.lower_bound_bytes;
+        n_optimal += found.status == CKM_SOLVE_OPTIMAL;
+        ckm_min_budget_result_dispose(&found);
+        ckm_dataflow_free(df);
+    }
+    printf("%lld graphs, the smallest budget proven on %lld, the class needs more on %lld\n", (long long)total,
+           (long long)n_optimal, (long long)n_apart);
+    assert_true(n_apart > 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(last_runs_never_need_more_than_brute_force),
         cmocka_unit_test(floor_is_what_brute_force_finds),
         cmocka_unit_test(little_work_gives_less_but_nothing_wrong),
+        cmocka_unit_test(the_smallest_budget_names_both_floors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,7 +14,7 @@ from ._library import lib as _lib
 from .errors import CheckmateError, InfeasibleError
 from .graph import Graph, Op, SecondMemory, Tensor
 from .schedule import Recipe, Schedule, Simulation, Step, Verdict, Way
-from .solver import MinBudget, Progress, Solution, frontier, min_budget, solve, solve_frontier, strategies
+from .solver import MinBudget, MinBudgetProgress, Progress, Solution, frontier, min_budget, solve, solve_frontier, strategies
 
 
 def __getattr__(name: str) -> _types.ModuleType:
@@ -30,6 +30,7 @@ __all__ = [
     "Graph",
     "InfeasibleError",
     "MinBudget",
+    "MinBudgetProgress",
     "Op",
     "Progress",
     "Recipe",

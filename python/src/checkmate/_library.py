@@ -92,7 +92,6 @@ class CProgress(c.Structure):
 StopFn = c.CFUNCTYPE(c.c_bool, c.c_void_p)
 LogFn = c.CFUNCTYPE(None, c.c_int, c.c_char_p, c.c_void_p)
 ProgressFn = c.CFUNCTYPE(None, c.POINTER(CProgress), c.c_void_p)
-MinBudgetFn = c.CFUNCTYPE(None, int64, int64, c.c_double, c.c_void_p)
 
 
 class CSolveOptions(c.Structure):
@@ -158,9 +157,13 @@ class CMinBudgetResult(c.Structure):
         ("budget_bytes", int64),
         ("lower_bound_bytes", int64),
         ("bound_covers", c.c_int),
+        ("floor_bytes", int64),
         ("schedule", c.c_void_p),
         ("seconds", c.c_double),
     ]
+
+
+MinBudgetFn = c.CFUNCTYPE(None, c.POINTER(CMinBudgetResult), c.c_void_p)
 
 
 class CWay(c.Structure):

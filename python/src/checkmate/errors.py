@@ -7,6 +7,7 @@ import ctypes as c
 import operator
 import os
 import re
+from typing import Any
 
 from ._library import CError, lib
 
@@ -30,15 +31,22 @@ class InfeasibleError(CheckmateError):
 
     `proven`: whether it is proven that none of the class `covers` fits `budget_bytes`: of "any" schedule, of those that keep the graph's
     "order", or of the "frontier"-advancing ones among them. `smallest_known`: the smallest peak of any schedule found, in bytes, or None.
-    `largest_impossible`: the largest number of bytes proven too small for any schedule, or for any in the graph's order where `covers` says
-    so. What a front end says is proven is so for the bytes that its graph counts, which were measured, or estimated.
+    `largest_impossible`: the largest number of bytes proven too small for that class; `impossible_for_all`: for any schedule, which is less
+    where the class is not "any". What a front end says is proven is so for the bytes that its graph counts, which were measured, or
+    estimated.
     """
 
     def __init__(self, message: str, *, proven: bool, budget_bytes: int, smallest_known: int | None, largest_impossible: int,
-                 covers: str = "any") -> None:  # fmt: skip
+                 covers: str = "any", impossible_for_all: int = -1) -> None:  # fmt: skip
         super().__init__(message)
         self.proven, self.budget_bytes, self.covers = proven, budget_bytes, covers
         self.smallest_known, self.largest_impossible = smallest_known, largest_impossible
+        self.impossible_for_all = largest_impossible if covers == "any" else impossible_for_all
+
+    def facts(self) -> dict[str, Any]:
+        """What it says besides its message, for an error with another one."""
+        return {name: getattr(self, name)
+                for name in ("proven", "budget_bytes", "smallest_known", "largest_impossible", "covers", "impossible_for_all")}  # fmt: skip
 
 
 class UnsupportedError(CheckmateError):

@@ -26,6 +26,20 @@ COVERED: dict[str, str] = {
 }
 
 
+def proven_too_small(bytes_: int, covers: str, for_all: int) -> str:
+    """ "5 bytes are proven too small": for the schedules that `covers` names, and for all of them where that is less."""
+    if covers == "any":
+        return f"{bytes_:,} bytes are proven too small"
+    return f"{bytes_:,} bytes are proven too small for any {COVERED[covers]}, {for_all:,} for any schedule"
+
+
+def proven_needed(bytes_: int, covers: str, for_all: int) -> str:
+    """ "5 are needed": bytes, by the schedules that `covers` names, and by all of them where that is less."""
+    if covers == "any":
+        return f"{bytes_:,} are needed"
+    return f"{bytes_:,} are needed by any {COVERED[covers]}, {for_all:,} by any schedule"
+
+
 StepKind = Literal["compute", "free", "out", "in", "wait_out", "wait_in"]
 
 _KINDS: list[StepKind] = ["compute", "free", "out", "in", "wait_out", "wait_in"]

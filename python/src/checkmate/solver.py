@@ -16,7 +16,7 @@ from ._library import CMinBudgetResult, CProgress, CSolveOptions, CSolveResult, 
 from .errors import InfeasibleError, call, int64
 from .graph import Graph
 from .planning import budget as sizes
-from .schedule import BOUND_CLASSES, COVERED, BoundClass, Schedule
+from .schedule import BOUND_CLASSES, COVERED, BoundClass, Schedule, proven_needed, proven_too_small
 
 Status = Literal["optimal", "feasible", "infeasible", "unknown"]
 _STATUSES: list[Status] = ["optimal", "feasible", "infeasible", "unknown"]
@@ -95,18 +95,18 @@ class Solution:
         if self.schedule is not None:
             return self
         proven = self.status == "infeasible"
-        # A proof for frontier-advancing schedules says nothing about others, so the memory floor is used for them.
-        impossible = max(self.floor_bytes - 1, self.budget_bytes if proven and self.bound_covers != "frontier" else 0)
         covers: BoundClass = self.bound_covers if proven and self.budget_bytes >= self.floor_bytes else "any"
+        impossible = max(self.floor_bytes - 1, self.budget_bytes if proven else 0)
         known = f"a schedule at {self.least_peak_bytes:,} bytes was found; " if self.least_peak_bytes is not None else ""
         raise InfeasibleError(
             f"{f'no {COVERED[covers]} fits' if proven else 'no schedule was found within'} {self.budget_bytes:,} bytes; {known}"
-            f"{impossible:,} bytes are proven too small",
+            + proven_too_small(impossible, covers, self.floor_bytes - 1),
             proven=proven,
             budget_bytes=self.budget_bytes,
             smallest_known=self.least_peak_bytes,
             largest_impossible=impossible,
             covers=covers,
+            impossible_for_all=self.floor_bytes - 1,
         )
 
 
@@ -335,16 +335,29 @@ def solve_frontier(
 
 
 @dataclass(frozen=True)
-class MinBudget:
-    """The least peak found, which is that of `schedule`; its cost was ignored. `lower_bound_bytes`: every schedule of the class
-    that `bound_covers` names is proven to need this much. `status`: "optimal" if the two are equal, otherwise "feasible"."""
+class MinBudgetProgress:
+    """What a search for the smallest budget knows so far, as MinBudget has it in the end."""
 
-    status: Status
     budget_bytes: int
     lower_bound_bytes: int
     bound_covers: BoundClass
-    schedule: Schedule
+    floor_bytes: int
     seconds: float
+
+    @property
+    def needed(self) -> str:
+        """The two floors as text."""
+        return proven_needed(self.lower_bound_bytes, self.bound_covers, self.floor_bytes)
+
+
+@dataclass(frozen=True)
+class MinBudget(MinBudgetProgress):
+    """The least peak found, `budget_bytes`, which is that of `schedule`; its cost was ignored. `lower_bound_bytes`: every schedule of the
+    class that `bound_covers` names is proven to need this much; `floor_bytes`: every schedule is. `status`: "optimal" if the class needs
+    as much as was found, otherwise "feasible"."""
+
+    status: Status
+    schedule: Schedule
     interrupted: bool
 
 
@@ -355,18 +368,18 @@ def min_budget(
     time_limit: float | None = 60.0,
     threads: int = 1,
     seed: int = 1,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Callable[[MinBudgetProgress], None] | None = None,
 ) -> MinBudget:
     """Finds the smallest budget for which there is a schedule, within the time limit in seconds.
 
-    `progress` is called with the bytes that a schedule takes and the bytes proven necessary whenever one of them improves.
+    `progress` is called whenever a schedule of a smaller peak is found or more bytes are proven necessary.
     There is always a schedule, at least the one without rematerialization. Ctrl-C and exceptions are as in `solve`.
     """
     calls = _Calls()
 
-    def on_report(budget: int, lower: int, _seconds: float, _user: object) -> None:
+    def on_report(so_far: Any, _user: object) -> None:
         if progress is not None:
-            calls.guard(lambda: progress(budget, lower))
+            calls.guard(lambda: progress(MinBudgetProgress(*_least_of(so_far.contents))))
 
     options = CSolveOptions(c.sizeof(CSolveOptions), 0, strategy.encode(), _exactly(time_limit), 0.0, 0,
                             threads, seed, 0, 0, calls.stop, calls.log, calls.progress, None, False, None)  # fmt: skip
@@ -375,8 +388,11 @@ def min_budget(
         call("ckm_min_budget", handle_of(graph), c.byref(options), MinBudgetFn(on_report), c.byref(result))
     schedule = Schedule._adopt(c.c_void_p(result.schedule))
     calls.raise_caught()
-    return MinBudget(_STATUSES[result.status], result.budget_bytes, result.lower_bound_bytes, BOUND_CLASSES[result.bound_covers], schedule,
-                     result.seconds, calls.interrupted)  # fmt: skip
+    return MinBudget(*_least_of(result), _STATUSES[result.status], schedule, calls.interrupted)
+
+
+def _least_of(result: Any) -> tuple[int, int, BoundClass, int, float]:
+    return result.budget_bytes, result.lower_bound_bytes, BOUND_CLASSES[result.bound_covers], result.floor_bytes, result.seconds
 
 
 def frontier(graph: Graph, *, points: int | str = 10, lowest: int | None = None, strategy: str = _DEFAULT, reorder: bool = False,

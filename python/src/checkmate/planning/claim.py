@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..errors import InfeasibleError
 from ..graph import Graph
 from ..schedule import BoundClass
 from ..solver import MinBudget, Solution
@@ -21,13 +22,16 @@ _OPTIMAL = 1e-4
 @dataclass(frozen=True)
 class Claim:
     """Of the graph with the digest `graph`, costs included: schedules of the class `covers` within `budget_bytes` (None: within any
-    budget) cost `bound_cost` at least, None where that is not known. All of its schedules need `needed_bytes` at least."""
+    budget) cost `bound_cost` at least, None where that is not known. All of its schedules need `needed_bytes` at least, those of the class
+    `needing` `needed_of_class`."""
 
     graph: str = ""
     covers: BoundClass = "none"
     budget_bytes: int | None = None
     bound_cost: float | None = None
     needed_bytes: int = 0
+    needing: BoundClass = "any"
+    needed_of_class: int = 0
 
     @classmethod
     def of(cls, graph: Graph, solution: Solution) -> Claim:
@@ -36,8 +40,9 @@ class Claim:
 
     @classmethod
     def of_least(cls, graph: Graph, found: MinBudget) -> Claim:
-        """What the search for the least budget proved, where that is of all schedules."""
-        return cls(structure.digest_with_costs(graph), needed_bytes=found.lower_bound_bytes if found.bound_covers == "any" else 0)
+        """What the search for the least budget proved."""
+        return cls(structure.digest_with_costs(graph), needed_bytes=found.floor_bytes, needing=found.bound_covers,
+                   needed_of_class=found.lower_bound_bytes)  # fmt: skip
 
     @classmethod
     def of_everything_kept(cls, graph: Graph) -> Claim:
@@ -48,6 +53,12 @@ class Claim:
         """A proven lower bound on the cost of this graph within `budget_bytes`; None if there is none."""
         reaches = self.budget_bytes is None or budget_bytes <= self.budget_bytes
         return self.bound_cost if reaches and self.bound_cost and self.graph == structure.digest_with_costs(graph) else None
+
+    def impossible(self, graph: Graph, failed: InfeasibleError) -> tuple[int, str, int]:
+        """The largest number of bytes proven too small, by this or by a failed search; for which class of schedules; and for all of them."""
+        for_all = max(failed.impossible_for_all, self.needed_bytes - 1, graph.memory_floor - 1)
+        of_class = max((failed.largest_impossible, failed.covers), (self.needed_of_class - 1, self.needing), key=lambda proof: proof[0])
+        return (for_all, "any", for_all) if of_class[0] <= for_all else (*of_class, for_all)
 
 
 #: Nothing is proven.

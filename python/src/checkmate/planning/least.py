@@ -16,8 +16,8 @@ from dataclasses import asdict, dataclass
 from typing import Protocol
 
 from ..graph import Graph
-from ..schedule import Schedule
-from ..solver import Solution, min_budget, solve, solve_frontier
+from ..schedule import Schedule, proven_needed
+from ..solver import MinBudgetProgress, Solution, min_budget, solve, solve_frontier
 from . import plan_cache
 from .claim import Claim
 from .tidy import tidied
@@ -116,14 +116,18 @@ def in_frontier(graph: Graph, options: Options, seconds: float, real_peak: Calla
                 search_within: Callable[..., Solution]) -> tuple[Solution, list[str]]:  # fmt: skip
     """For explaining a graph: the cheapest schedule found within the least memory found, and lines about slightly larger budgets.
     `search_within`: `solve` of a budget with the caller's settings."""
-    schedule, _claim = search(graph, options, seconds, real_peak)
+    schedule, claim = search(graph, options, seconds, real_peak)
     smallest = search_within(schedule.simulate(graph).peak_bytes, start=schedule)
     if smallest.interrupted:
         raise KeyboardInterrupt
     if smallest.schedule is None:
         return smallest, []
     more = beyond(graph, smallest.schedule, options, seconds)
-    return smallest, lines(more, smallest.peak_bytes or 0, smallest.overhead or 0.0)
+    return smallest, [_interval(smallest.peak_bytes or 0, claim), *lines(more, smallest.peak_bytes or 0, smallest.overhead or 0.0)]
+
+
+def _interval(bytes_: int, claim: Claim) -> str:
+    return f"of the least budget: {bytes_:,} bytes are enough, {proven_needed(claim.needed_of_class, claim.needing, claim.needed_bytes)}"
 
 
 def lines(found: Sequence[Next], budget_bytes: int, overhead: float) -> list[str]:
@@ -139,8 +143,8 @@ def search(graph: Graph, options: Options, seconds: float, real_peak: Callable[[
     """A schedule of the least `real_peak` found, and the bytes that any schedule of the graph is proven to need. `seconds`: of each
     solve, one of several. KeyboardInterrupt on Ctrl-C."""
 
-    def report(known: int, needed: int) -> None:
-        options.say(f"{known:,} bytes are enough for the graph, {needed:,} are needed")
+    def report(so_far: MinBudgetProgress) -> None:
+        options.say(f"{so_far.budget_bytes:,} bytes are enough for the graph, {so_far.needed}")
 
     begin = time.monotonic()
     found = min_budget(graph, strategy=options.strategy, time_limit=_first(seconds, solves), threads=options.threads, seed=options.seed,
@@ -149,7 +153,7 @@ def search(graph: Graph, options: Options, seconds: float, real_peak: Callable[[
         raise KeyboardInterrupt
     best = lowest = tidied(graph, found.schedule)
     least, peak = real_peak(best), found.budget_bytes
-    low = max(graph.memory_floor, found.lower_bound_bytes if found.bound_covers == "any" else 0)
+    low = max(graph.memory_floor, found.floor_bytes)
     share = 0.25
     if solves == 0 and (left := begin + seconds - time.monotonic()) > 0:
         solves, seconds = _LEFT, left / _LEFT

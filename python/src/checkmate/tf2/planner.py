@@ -18,7 +18,7 @@ from ..planning import budget as sizes
 from ..planning import least, named, plan_cache
 from ..planning.claim import NOTHING, Claim, gap_of, status_of
 from ..planning.tidy import tidied
-from ..schedule import COVERED, Schedule
+from ..schedule import COVERED, Schedule, proven_too_small
 from ..solver import Progress, Solution, solve
 from . import blocks, lower, measure, operators, program, run
 from .report import recipes
@@ -234,21 +234,23 @@ def _fit_or_say(traced: Traced, limit: int, top: int, name: str) -> _Fit:
         return _cheapest(traced, limit, _Fit(known, NOTHING, "solver", peak))
     proven = limit <= failed.largest_impossible
     traced.options.say(f"{name}: {f'no {COVERED[failed.covers]} fits' if proven else 'nothing was found within'} {limit:,} bytes; "
-                       f"{failed.largest_impossible:,} are proven not to be enough")  # fmt: skip
+                       + proven_too_small(failed.largest_impossible, failed.covers, failed.impossible_for_all))  # fmt: skip
     smallest = _least(traced, least.AFTER_PROOF if proven else least.AFTER_SEARCH)
     if smallest.peak_bytes <= limit:
         return _cheapest(traced, limit, smallest)
     named.remember(graph, smallest.schedule, FRONT, on_disk=on_disk)
     overhead = smallest.schedule.simulate(graph).cost / max(1, graph.total_cost) - 1
-    needed = max(smallest.claim.needed_bytes, graph.memory_floor)
-    covers = failed.covers if failed.largest_impossible >= needed else "any"
-    impossible = min(traced.lowered.needed_bytes(max(failed.largest_impossible + 1, needed)), smallest.peak_bytes) - 1
+    proofs = smallest.claim.impossible(graph, failed)
+    # Of a run, which may need less than the graph counts.
+    impossible, for_all = (min(traced.lowered.needed_bytes(1 + proof), smallest.peak_bytes) - 1 for proof in (proofs[0], proofs[2]))
+    covers = proofs[1] if impossible > for_all else "any"
     proven = limit <= impossible
     raise InfeasibleError(
         f"{f'no {COVERED[covers]} fits' if proven else 'no schedule was found within'} {limit:,} bytes; budget={smallest.peak_bytes:,} works, "
-        f"with {100 * overhead:.1f} % more computation at most; {impossible:,} bytes are proven not to, {traced.lowered.basis}; without "
+        f"with {100 * overhead:.1f} % more computation at most; {proven_too_small(impossible, covers, for_all)}, {traced.lowered.basis}; without "
         f"rematerialization it takes {top:,}{sizes.in_shares(traced.options.budget, top, graph.standing_bytes, smallest.peak_bytes)}",
         proven=proven, budget_bytes=limit, smallest_known=smallest.peak_bytes, largest_impossible=impossible, covers=covers,
+        impossible_for_all=for_all,
     ) from None  # fmt: skip
 
 

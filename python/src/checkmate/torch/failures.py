@@ -225,8 +225,7 @@ def for_shapes(error: InfeasibleError, arguments: object) -> InfeasibleError:
     if not shapes:
         return error
     named = f"{', '.join(shapes[:4])}{', ...' if len(shapes) > 4 else ''}"
-    return InfeasibleError(f"{error} (for a call with tensors of shape {named})", proven=error.proven, budget_bytes=error.budget_bytes,
-                           smallest_known=error.smallest_known, largest_impossible=error.largest_impossible, covers=error.covers)  # fmt: skip
+    return InfeasibleError(f"{error} (for a call with tensors of shape {named})", **error.facts())
 
 
 def in_backend(error: Exception) -> UnsupportedError | None:

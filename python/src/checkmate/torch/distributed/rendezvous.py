@@ -233,9 +233,7 @@ def leave(ranks: Sequence[int], key: str) -> None:
 
 def _told(error: BaseException) -> dict[str, Any]:
     if isinstance(error, InfeasibleError):
-        known = {"proven": error.proven, "budget_bytes": error.budget_bytes, "smallest_known": error.smallest_known,
-                 "largest_impossible": error.largest_impossible, "covers": error.covers}  # fmt: skip
-        return {"error": str(error), "infeasible": known}
+        return {"error": str(error), "infeasible": error.facts()}
     return {"error": str(error) or type(error).__name__}
 
 

@@ -228,8 +228,7 @@ class Ranges:
     def named(self, error: InfeasibleError) -> InfeasibleError:
         """The error, with the sizes that it is about."""
         largest = ", ".join(f"{' = '.join(r.names)} = {r.upper}" for r in self.listed())
-        return InfeasibleError(f"{error} (planned for {largest}, the upper end of its range)", proven=error.proven, budget_bytes=error.budget_bytes,
-                               smallest_known=error.smallest_known, largest_impossible=error.largest_impossible, covers=error.covers)  # fmt: skip
+        return InfeasibleError(f"{error} (planned for {largest}, the upper end of its range)", **error.facts())
 
     def describe(self, symbol: Any) -> str:
         return str(self._range(symbol)) if symbol in self.now else " = ".join(self._names.get(symbol, [str(symbol)]))

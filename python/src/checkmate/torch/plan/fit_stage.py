@@ -41,6 +41,7 @@ def fit_stage(model: dataflow.Joint, limit: int, traced: Traced, stage: pipeline
             f"no schedule was found within {limit:,} bytes with {stage.flight.description}: {error}",
             proven=limit <= error.largest_impossible + limit - most, budget_bytes=limit, smallest_known=None,
             largest_impossible=error.largest_impossible + limit - most, covers=error.covers,
+            impossible_for_all=error.impossible_for_all + limit - most,
         ) from None  # fmt: skip
     between = model.graph.fixed_bytes + model.input_bytes + stage.output_gradients + model.loss.kept + model.loss.more
     start, alone = [relaxed[0]], int(stage.flight) == 1

@@ -8,7 +8,7 @@ from dataclasses import replace
 from ...errors import InfeasibleError
 from ...planning import budget, least, named
 from ...planning.claim import NOTHING
-from ...schedule import COVERED, Schedule
+from ...schedule import COVERED, Schedule, proven_too_small
 from ..fx import dataflow, effects, random_state
 from . import gather_limit
 from .fit import Fit, as_given, run
@@ -35,7 +35,7 @@ def fit_or_say(model: dataflow.Joint, limit: int, traced: Traced, *, followed: b
             return cheapest(model, limit, traced, fit)
     proven = limit <= failed.largest_impossible
     traced.options.say(f"{traced.name}: {f'no {COVERED[failed.covers]} fits' if proven else 'nothing was found within'} {limit:,} bytes; "
-                       f"{failed.largest_impossible:,} are proven not to be enough")  # fmt: skip
+                       + proven_too_small(failed.largest_impossible, failed.covers, failed.impossible_for_all))  # fmt: skip
     smallest = least_of_all(model, traced, least.AFTER_PROOF if proven else least.AFTER_SEARCH)
     if smallest.peak_bytes <= limit:
         return cheapest(model, limit, traced, smallest)
@@ -46,9 +46,10 @@ def fit_or_say(model: dataflow.Joint, limit: int, traced: Traced, *, followed: b
     named.remember(graph, fit.schedule, "torch", on_disk=on_disk)
     named.found(graph, smallest.schedule, "torch")
     overhead = fit.schedule.simulate(graph).cost / max(1, graph.total_cost) - 1
-    impossible = max(failed.largest_impossible, smallest.claim.needed_bytes - 1)
-    covers = failed.covers if failed.largest_impossible == impossible else "any"
-    impossible = min(impossible, smallest.peak_bytes - 1)  # where the graph counts more than what runs
+    impossible, covers, for_all = smallest.claim.impossible(graph, failed)
+    most = smallest.peak_bytes - 1  # where the graph counts more than what runs
+    impossible, for_all = min(impossible, most), min(for_all, most)
+    covers = covers if impossible > for_all else "any"
     proven = limit <= impossible
     kept = Schedule.baseline(graph).simulate(graph).peak_bytes
     works = "is enough for this part, while later ones may need more" if followed else "works"
@@ -56,10 +57,12 @@ def fit_or_say(model: dataflow.Joint, limit: int, traced: Traced, *, followed: b
     basis = "measured" if traced.options.costs == "measure" else "estimated"
     raise InfeasibleError(
         f"{f'no {COVERED[covers]} fits' if proven else 'no schedule was found within'} {limit:,} bytes; budget={enough:,} {works}, with "
-        f"{100 * overhead:.1f} % more computation at most{here}; {impossible:,} bytes are proven not to, with kernels' workspaces as they were "
+        f"{100 * overhead:.1f} % more computation at most{here}; "
+        f"{proven_too_small(impossible, covers, for_all)}, with kernels' workspaces as they were "
         + basis
         + ("" if traced.stage is not None else budget.in_shares(traced.options.budget, kept, graph.standing_bytes, enough)),
         proven=proven, budget_bytes=limit, smallest_known=enough, largest_impossible=impossible, covers=covers,
+        impossible_for_all=for_all,
     ) from None  # fmt: skip
 
 
@@ -78,9 +81,8 @@ def fit_within(model: dataflow.Joint, limit: int, traced: Traced) -> Fit:
                 continue
             if not lowered:
                 raise
-            impossible = error.largest_impossible
-            raise InfeasibleError(f"no schedule was found whose run fits {limit} bytes: {error}", proven=limit <= impossible, budget_bytes=limit,
-                                  smallest_known=None, largest_impossible=impossible, covers=error.covers) from None  # fmt: skip
+            changed = {"proven": limit <= error.largest_impossible, "budget_bytes": limit, "smallest_known": None}
+            raise InfeasibleError(f"no schedule was found whose run fits {limit} bytes: {error}", **(error.facts() | changed)) from None
         proven = proven if lowered else fit.claim  # what is proven for a lower target is not proven for the limit
         if fit.peak_bytes <= limit:
             return replace(fit, claim=proven)

@@ -180,9 +180,8 @@ def _fit_among(model: dataflow.Joint, limit: int, traced: Traced, around: subgra
     except InfeasibleError as error:
         raise InfeasibleError(
             f"{traced.name} of the model, while {around.held_bytes} other bytes are held: {error} (if no more are held)",
-            proven=error.proven, budget_bytes=limit, smallest_known=error.smallest_known, largest_impossible=error.largest_impossible,
-            covers=error.covers,
-        ) from None  # fmt: skip
+            **(error.facts() | {"budget_bytes": limit}),
+        ) from None
 
 
 def _followed(model: dataflow.Joint) -> bool:
