@@ -17,6 +17,7 @@ tables='benchmark|bench/results/full.csv|make bench
 zoo-bench|bench/results/zoo.csv|sh bench/run.sh --case "Operator graphs of the zoo" --output zoo
 graphs|bench/results/graphs.csv|sh bench/run.sh --case "Traced by PyTorch" --output graphs
 compare|bench/results/compare.csv|sh bench/compare/run.sh
+disk|docs/SOLVER.md|sh bench/compare/run.sh --disk  # prints
 claims|bench/results/claims.csv|python3 bench/claims.py --output bench/results/claims.csv
 paper|docs/RESULTS.md|make paper
 zoo|docs/zoo.csv|sh scripts/zoo_table.sh

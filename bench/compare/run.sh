@@ -13,20 +13,23 @@
 #   bench/compare/run.sh [--seconds S] [--rounds N] [--output NAME] [--machine TEXT] [GRAPH.json BUDGET]...
 #
 # Without graphs: unit chains of 8 and 16 layers, MobileNet, fcn_8_vgg and ResNet50. Needs python3; HiGHS and OR-tools
-# come from PyPI into a folder outside of the tree:
+# come from PyPI into a folder outside of the tree. `run.sh --disk [OPTION...]` compares chains with a disk instead, with PyPI's
+# checkpoint-schedules (disk_revolve.py):
 #   CKM_BENCH_VENV=${TMPDIR:-/tmp}/checkmate-bench-venv    CHECKMATE=build/checkmate    THREADS=2
 set -eu
 LC_ALL=C
 export LC_ALL
 program=$0
 seconds=60 rounds=1 output=compare machine="$(nproc 2>/dev/null || echo '?') cores, $(uname -m)"
+disk=no
 while [ $# -gt 0 ]; do
     case $1 in
+    --disk) disk=yes; shift; break ;;
     --seconds) seconds=$2; shift 2 ;;
     --rounds) rounds=$2; shift 2 ;;
     --output) output=$2; shift 2 ;;
     --machine) machine=$2; shift 2 ;;
-    -h | --help) sed -n '3,19s/^# \{0,1\}//p' "$program"; exit 0 ;;
+    -h | --help) sed -n '3,20s/^# \{0,1\}//p' "$program"; exit 0 ;;
     -*) echo "compare: unknown option $1" >&2; exit 2 ;;
     *) break ;;
     esac
@@ -37,6 +40,17 @@ threads=${THREADS:-2}
 venv=${CKM_BENCH_VENV:-${TMPDIR:-/tmp}/checkmate-bench-venv}
 [ -x "$checkmate" ] || { echo "compare: $checkmate is not there; run 'make' first, or set CHECKMATE" >&2; exit 1; }
 
+if [ "$disk" = yes ]; then
+    if ! "$venv/bin/python" -c 'import checkpoint_schedules' 2> /dev/null; then
+        echo "compare: installing checkpoint-schedules from PyPI into $venv" >&2
+        if ! python3 -m venv "$venv" || ! "$venv/bin/python" -m pip install --quiet checkpoint-schedules >&2; then
+            echo "compare: checkpoint-schedules cannot be had: is PyPI reachable? It is needed for this comparison only;" >&2
+            echo "compare: with it installed elsewhere, set CKM_BENCH_VENV to that virtual environment." >&2
+            exit 1
+        fi
+    fi
+    CHECKMATE=$checkmate exec "$venv/bin/python" "$here/disk_revolve.py" "$@"
+fi
 if ! "$venv/bin/python" -c 'import highspy, ortools' 2> /dev/null; then
     echo "compare: installing highspy and ortools from PyPI into $venv" >&2
     if ! python3 -m venv "$venv" || ! "$venv/bin/python" -m pip install --quiet highspy ortools numpy >&2; then
