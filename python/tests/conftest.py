@@ -14,6 +14,22 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--slow", default="1/1", metavar="I/N", help="of the tests marked slow, run one in N, from the I-th on (default: all)")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "slow: takes many seconds; continuous integration runs some of them each time, in turn")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    first, step = (int(n) for n in config.getoption("--slow").split("/"))
+    slow = [item for item in items if item.get_closest_marker("slow")]
+    left_out = {*slow} - {*slow[first - 1 :: step]}
+    config.hook.pytest_deselected(items=[item for item in items if item in left_out])
+    items[:] = [item for item in items if item not in left_out]
+
+
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No test reads or leaves plans in the user's cache."""

@@ -49,6 +49,7 @@ def traces_gradients_in_parts() -> bool:
     return not torch.equal(*found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_same_results_within_the_budget(name: str) -> None:
     model, inputs = make(name)

@@ -125,6 +125,7 @@ def train_noise(budget: str | None) -> tuple[Any, Any, Any]:
     return accelerator.unwrap_model(model), averaged, scheduler
 
 
+@pytest.mark.slow
 def test_a_unet_of_diffusers(tmp_path: pathlib.Path) -> None:
     diffusers = pytest.importorskip("diffusers", reason="diffusers is not installed")
     usual, usually_averaged, _ = train_noise(None)

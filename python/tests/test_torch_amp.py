@@ -64,6 +64,7 @@ def transformer(dropout: float = 0.1) -> tuple[nn.Module, tuple[Any, ...]]:
     return model, (torch.randn(8, 32, 64),)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize("scaled", [False, True])
 def test_backward_outside_of_autocast(dtype: str, scaled: bool) -> None:
@@ -75,6 +76,7 @@ def test_backward_outside_of_autocast(dtype: str, scaled: bool) -> None:
     assert plan.recomputed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize("name", MODELS)
 def test_models_under_autocast(name: str, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,6 +197,7 @@ def _checkpointed(m: Any, x: Any) -> Any:
 SHARED = [_shared_with_single_precision, _converted_by_the_model, _two_stretches, _not_kept, _transposed, _checkpointed]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("outside", [None, False, True])
 @pytest.mark.parametrize("function", SHARED)
 def test_gradients_of_parameters_that_are_used_again(function: Any, outside: bool | None) -> None:

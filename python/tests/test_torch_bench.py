@@ -69,6 +69,7 @@ def test_a_python_that_is_not_there_is_named_and_no_other_is_taken(tmp_path: pat
     assert done.stderr.startswith("bench/gpu/run.sh: skipped: CKM_TORCH_PYTHON=/nope/python does not exist")
 
 
+@pytest.mark.slow
 def test_two_networks_hold_a_budget_and_the_page_says_that_there_was_no_gpu(tmp_path: pathlib.Path) -> None:
     pytest.importorskip("torch", reason="PyTorch is not installed", minversion="2.6")
     path = os.pathsep.join([str(BENCH / "gpu"), str(BENCH / "torch"), *sys.path])

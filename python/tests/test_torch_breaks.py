@@ -48,6 +48,7 @@ def counts_what_it_skips() -> bool:
     return frames["total"] - frames["ok"] > before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("parts", [2, 3])
 def test_graphs_of_a_broken_model_share_the_budget(parts: int) -> None:
     torch.manual_seed(0)

@@ -57,6 +57,7 @@ def test_the_bound_is_one_of_the_budget(planned: Callable[..., ct.Plan]) -> None
     assert tight.bound <= roomy.cost and tight.status == "feasible" and tight.gap is not None and tight.gap > 0
 
 
+@pytest.mark.slow
 def test_a_proof_for_less_is_none_for_the_budget(planned: Callable[..., ct.Plan]) -> None:
     least = planned("min")
     with pytest.raises(checkmate.InfeasibleError, match=r"^no schedule was found within") as caught:

@@ -96,6 +96,7 @@ def _work(rank: int, port: int, kind: str, folder: str) -> None:
         dist.destroy_process_group()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["inside", "outside", "collective"])
 def test_gradients_and_plans_of_two_processes(kind: str, tmp_path: pathlib.Path) -> None:
     with socket.socket() as free:
@@ -270,6 +271,7 @@ def _dies(rank: int, when: str) -> dict[str, Any]:
     return {"message": message, "seconds": time.monotonic() - begin}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("when", "message"), [("before", "Connection"), ("step", "Connection"),
                                                ("planning", "rank 1, which was planning, has not been heard of for 3 s")])  # fmt: skip
 def test_a_process_that_dies_is_not_waited_for(when: str, message: str, tmp_path: pathlib.Path) -> None:

@@ -81,6 +81,7 @@ def _encoder() -> tuple[nn.Module, tuple[Any, Any]]:
     return Loss(nn.Sequential(layer, nn.Linear(32, 32)), functional.mse_loss), (torch.randn(8, 64, 32), torch.randn(8, 64, 32))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "cuts"), [
     ("perceptron", [(2048,), (2047,), (1000,), (2,)]),
     ("encoder", [(8, 64), (8, 33), (5, 64), (3, 7), (2, 2)]),
@@ -151,6 +152,7 @@ def test_named_dimensions(keyword: bool) -> None:
         ct.compile(wrapped, "80%", dynamic={"inputs": {1: 64}}, **FAST)
 
 
+@pytest.mark.slow
 def test_a_larger_size_is_planned_anew() -> None:
     """And the plan for it serves what lies between; too large a size is infeasible, which says what it was planned for."""
     model = _perceptron()
@@ -384,6 +386,7 @@ def test_bytes_that_grow() -> None:
     assert not ranges.grows(unproven, low, {s: 10**9, t: 2})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["gpt2", "llama", "bert"])
 def test_models_of_transformers(name: str, solves: list[int]) -> None:
     hf = pytest.importorskip("transformers")

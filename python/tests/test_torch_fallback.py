@@ -130,6 +130,7 @@ class Blocks(nn.Module):
         return x.square().mean()
 
 
+@pytest.mark.slow
 def test_parts_that_share_their_code_count_what_is_held_where_they_run() -> None:
     """The graphs of the second block serve the third and the fourth as well, while more is held."""
     torch.manual_seed(0)

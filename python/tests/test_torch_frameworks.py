@@ -32,6 +32,7 @@ def same(a: dict[str, Any], b: dict[str, Any]) -> bool:
     return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
 
 
+@pytest.mark.slow
 def test_trainer_saves_what_it_trained() -> None:
     pytest.importorskip("transformers", reason="transformers is not installed")
     pytest.importorskip("accelerate", reason="accelerate is not installed")

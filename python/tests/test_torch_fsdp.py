@@ -375,6 +375,7 @@ def _dies(rank: int, when: str) -> dict[str, Any]:
         return {"error": str(error), "seconds": time.monotonic() - begin}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_bits_and_budgets_of_fsdp2(ranks: int, tmp_path: pathlib.Path) -> None:
     results = processes.run(tmp_path, _budgets, ranks)
@@ -392,6 +393,7 @@ def test_bits_and_budgets_of_fsdp2(ranks: int, tmp_path: pathlib.Path) -> None:
         assert result["min"]["budget"] < result["60%"]["budget"] < result["100%"]["budget"]
 
 
+@pytest.mark.slow
 def test_calls_of_fsdp2_are_the_most(tmp_path: pathlib.Path) -> None:
     results = processes.run(tmp_path, _calls)
     for result in results:
@@ -409,6 +411,7 @@ def test_calls_of_fsdp2_are_the_most(tmp_path: pathlib.Path) -> None:
     assert leader["few"]["searched"] > 0 == leader["any"]["searched"]
 
 
+@pytest.mark.slow
 def test_layouts_of_fsdp2_are_planned_as_it_is(tmp_path: pathlib.Path) -> None:
     """What is made believe in one process has the peak of what two processes plan."""
     real = processes.run(tmp_path, _budgets)[0]["100%"]["baseline"]
@@ -419,6 +422,7 @@ def test_layouts_of_fsdp2_are_planned_as_it_is(tmp_path: pathlib.Path) -> None:
     assert found.best.peak_bytes == real
 
 
+@pytest.mark.slow
 def test_training_with_fsdp2(tmp_path: pathlib.Path) -> None:
     for result in processes.run(tmp_path, _ways):
         states = result.pop("states")
@@ -430,6 +434,7 @@ def test_training_with_fsdp2(tmp_path: pathlib.Path) -> None:
         assert result["stays"]["again"] == 0
 
 
+@pytest.mark.slow
 def test_a_model_that_changes_between_its_calls(tmp_path: pathlib.Path) -> None:
     for result in processes.run(tmp_path, _changes):
         assert all(result.values()), result
@@ -457,6 +462,7 @@ def test_processes_that_do_not_agree(tmp_path: pathlib.Path) -> None:
     assert results[1]["budget"]["error"].startswith("rank 0 could not plan: ")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("when", "survivor", "message"), [("before", 0, "rank 1 did not come to plan this graph within 8 s"),
                                                            ("planning", 1, "rank 0, which plans for all, has not been heard of for 3 s"),
                                                            ("step", 0, "onnection")])  # fmt: skip

@@ -162,6 +162,7 @@ def test_a_sum_with_other_strides_is_left() -> None:
     assert _count(module) == before
 
 
+@pytest.mark.slow
 @needs_inductor
 def test_inductor_gets_the_graph_as_it_was(calls: Counter[str]) -> None:
     _same_as_eager(lambda y: [*_thirds(y).permute(2, 0, 3, 1)])

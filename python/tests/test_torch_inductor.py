@@ -149,6 +149,7 @@ def test_trials_leave_what_the_step_writes_to() -> None:
     assert model.scale.item() == 0.5
 
 
+@pytest.mark.slow
 @needs_inductor
 def test_the_least_takes_no_more_than_keeping_everything() -> None:
     def taken(budget: str) -> int:
@@ -162,6 +163,7 @@ def test_the_least_takes_no_more_than_keeping_everything() -> None:
     assert taken("min") <= taken("100%")
 
 
+@pytest.mark.slow
 @needs_inductor
 def test_a_budget_that_an_error_names_works() -> None:
     model, inputs = Net(), _inputs()
@@ -245,6 +247,7 @@ def test_a_tensor_and_its_view_are_saved_once() -> None:
         assert torch.allclose(a, b, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 @needs_inductor
 @pytest.mark.parametrize("budget", ["100%", "60%", "min"])
 def test_the_budget_holds(budget: str) -> None:

@@ -33,6 +33,7 @@ def _fresh() -> None:
     torch._dynamo.reset()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "cache"), [("gpt", True), ("two_losses", False), ("logits", True)])
 def test_the_budget_that_an_error_names_works(name: str, cache: bool) -> None:
     model, inputs = made(SHAPES["tuple"]) if name == "logits" else make(name)
@@ -57,6 +58,7 @@ def test_the_budget_that_an_error_names_works(name: str, cache: bool) -> None:
     assert meter.peak_bytes(step, model, inputs) <= named
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("in_flight", "cache"), [(None, False), (None, True), (3, False)])
 def test_the_budget_that_an_error_names_works_where_no_search_finds_it_again(
     in_flight: int | None, cache: bool, monkeypatch: pytest.MonkeyPatch
@@ -158,37 +160,45 @@ def test_what_is_proven_is_said_before_anything_is_searched(monkeypatch: pytest.
     assert 1_000_000 < floor <= caught.value.largest_impossible
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["encoder", "perceptron", "resnet"])
-def test_the_least_budget(name: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_least_budget(name: str) -> None:
     model, inputs = make(name)
     start = copy.deepcopy(model.state_dict())
     expected = gradients(model, model, *inputs)
     model.load_state_dict(start)
-    for seconds in (0.5, 2, 8):  # on a busy machine half a second may find nothing cheaper than the least
-        torch._dynamo.reset()
-        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / f"{seconds} s"))
-        lines: list[str] = []
-        compiled = ct.compile(model, "min", progress=lines.append, time_limit=seconds)
-        found = gradients(model, compiled, *inputs)
-        (plan,) = ct.plans(compiled)
-        if plan.next_budgets or name != "resnet":
-            break
-        model.load_state_dict(start)
-    assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
+    lines: list[str] = []
+    compiled = ct.compile(model, "min", progress=lines.append, **OPTIONS)
+    assert all(torch.equal(a, b) for a, b in zip(gradients(model, compiled, *inputs), expected, strict=True))
+    (plan,) = ct.plans(compiled)
     assert plan.peak_bytes <= plan.budget_bytes < plan.baseline_peak_bytes
     assert plan.overhead > 0
     assert any("the least" in line for line in lines)
-    costs = [plan.overhead, *(n.overhead for n in plan.next_budgets)]
-    assert plan.budget_bytes < min([n.budget_bytes for n in plan.next_budgets], default=plan.baseline_peak_bytes)
-    assert all(a >= b + 0.05 - 1e-9 for a, b in itertools.pairwise(costs)), "what a little more memory saves"
-    assert sum("more memory, budget=" in line for line in lines) == len(plan.next_budgets)
-    assert plan.next_budgets or name != "resnet"
     model.zero_grad(set_to_none=True)
     assert meter.peak_bytes(lambda: compiled(*inputs).backward(), model, inputs) <= plan.budget_bytes
     torch._dynamo.reset()
     again = ct.compile(model, plan.budget_bytes, **OPTIONS)
     again(*inputs)
     assert ct.plans(again)[0].peak_bytes <= plan.budget_bytes
+
+
+def test_what_a_little_more_memory_saves(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With estimates: where a busy machine makes one measured operator dearer than all others, more memory may save nothing."""
+    model, inputs = make("resnet")
+    for seconds in (0.5, 2, 8):
+        torch._dynamo.reset()
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / f"{seconds} s"))
+        lines: list[str] = []
+        compiled = ct.compile(model, "min", progress=lines.append, time_limit=seconds, costs="estimate")
+        compiled(*inputs)
+        (plan,) = ct.plans(compiled)
+        if plan.next_budgets:
+            break
+    assert plan.next_budgets
+    costs = [plan.overhead, *(n.overhead for n in plan.next_budgets)]
+    assert plan.budget_bytes < min([n.budget_bytes for n in plan.next_budgets], default=plan.baseline_peak_bytes)
+    assert all(a >= b + 0.05 - 1e-9 for a, b in itertools.pairwise(costs)), "what a little more memory saves"
+    assert sum("more memory, budget=" in line for line in lines) == len(plan.next_budgets)
 
 
 def test_the_least_is_of_one_graph() -> None:

@@ -168,6 +168,7 @@ CHANGES: dict[str, Callable[[nn.Module], object]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", CHANGES)
 def test_weights_changed_by_hand_are_read_as_they_are(how: str, where: str) -> None:
     model, inputs = adapted()
@@ -288,6 +289,7 @@ def test_weights_that_share_memory(where: str) -> None:
     assert model.body[3].base.weight.data_ptr() == model.body[2].base.weight.data_ptr()
 
 
+@pytest.mark.slow
 def test_as_a_backend_and_in_parts(where: str) -> None:
     model, inputs = adapted()
     usual = copy.deepcopy(model)

@@ -79,6 +79,7 @@ def peak_of(model: nn.Module, compiled: Callable[..., Any], inputs: list[Any]) -
     return measured
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", MODELS)
 @pytest.mark.parametrize("budget", ["70%", "60%"])
 def test_results_of_eager_mode_within_the_budget(make: Callable[[], Any], budget: str, tmp_path: pathlib.Path) -> None:
@@ -115,6 +116,7 @@ def test_below_what_recomputing_reaches(tmp_path: pathlib.Path) -> None:
     assert peak_of(model, moving, inputs) <= budget < least.peak_bytes
 
 
+@pytest.mark.slow
 def test_the_least_that_is_found(tmp_path: pathlib.Path) -> None:
     model, inputs = perceptron()
     alone = ct.compile(model, "min", time_limit=1, costs="estimate", cache=False)

@@ -174,6 +174,7 @@ def test_an_optimizer_that_takes_a_closure() -> None:
     assert not optimizer.state and not optimizer.base.state
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("search", [None, "strong_wolfe"])
 def test_lbfgs_holds_at_most_what_is_said(search: Any) -> None:
     """While its closure runs, all tensors of this process are counted."""

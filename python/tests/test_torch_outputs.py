@@ -93,6 +93,7 @@ def scalar(outputs: Any) -> None:
     next(t for t in torch.utils._pytree.tree_leaves(plain(outputs)) if isinstance(t, torch.Tensor) and t.dim() == 0).backward()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES)
 def test_only_the_loss_costs_anything(shape: str) -> None:
     alone, inputs = made(lambda loss, logits, cache: loss)

@@ -162,6 +162,7 @@ def test_a_ring_sends_each_byte_once_or_twice() -> None:
     assert Link(1e3, 0.5).seconds(2e3, 2) == 3.0
 
 
+@pytest.mark.slow
 def test_all_ways_of_four_devices() -> None:
     lines: list[str] = []
     found = _planned(tensor=_styles(), show=lines.append)

@@ -18,6 +18,7 @@ from models import MODELS, make  # noqa: E402
 import checkmate.torch as ct  # noqa: E402
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("budget", ["100%", "70%"])
 def test_measured_peak(name: str, budget: str) -> None:

@@ -199,6 +199,7 @@ def _trained(model: nn.Module, call: Callable[..., Any], batches: list[Any], ord
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("order", "share"), [("FFFFBBBB", 1.0), ("FFFFBBBB", 0.6), ("FFFFBBBB", 0.4), ("FFFBFBBB", 0.6), ("FBFBFB", 0.6)])
 def test_budgets_hold_for_all_that_are_in_flight(order: str, share: float) -> None:
     model = _layers(8)
@@ -221,6 +222,7 @@ def test_budgets_hold_for_all_that_are_in_flight(order: str, share: float) -> No
     assert str(plan).endswith(f"{int(flight)} micro-batches in flight: {plan.parts}")
 
 
+@pytest.mark.slow
 def test_a_number_is_enough_and_more_in_flight_need_more() -> None:
     model, x = _layers(8), torch.randn(ROWS, WIDTH)
     baselines, peaks = [], []
@@ -246,6 +248,7 @@ def test_without_what_the_others_save_a_budget_would_not_hold() -> None:
     assert meter.peak_bytes(lambda: _passes(compiled, batches, "FFFFBBBB"), model, batches) > 1.5 * plan.budget_bytes
 
 
+@pytest.mark.slow
 def test_the_error_names_a_budget_that_works() -> None:
     model, x = _layers(4), torch.randn(ROWS, WIDTH)
     compiled = ct.compile(model, "5%", in_flight=3, time_limit=0.5, cache=False)
@@ -333,6 +336,7 @@ def _train(rank: int, kind: str, stages_of_all: int, micro_batches: int, folder:
     pathlib.Path(folder, f"{rank}.json").write_text(json.dumps(results))
 
 
+@pytest.mark.slow
 @needs_gloo
 @pytest.mark.parametrize(("kind", "stages", "micro_batches"), [("gpipe", 2, 4), ("1f1b", 2, 4), ("interleaved", 4, 4)])
 def test_a_pipeline_of_two_processes_within_budgets(kind: str, stages: int, micro_batches: int, tmp_path: pathlib.Path) -> None:

@@ -55,6 +55,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 @pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
 def test_results_are_eager_modes(kind: type[nn.RNNBase], options: dict[str, Any]) -> None:
@@ -82,6 +83,7 @@ def test_other_recurrent_layers(name: str) -> None:
     assert not difference(trace(model, compiled, [x]), trace(model, model, [x]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("costs", ["measure", "estimate"])
 @pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])
 def test_the_kernel_runs_again_as_a_whole_within_the_budget(kind: type[nn.RNNBase], costs: Any) -> None:

@@ -147,6 +147,7 @@ def test_a_model_without_blocks_is_said_to_have_none() -> None:
     assert blocks.block_of("0.conv") == blocks.block_of("head") == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("budget", "name"), [(None, "the plan, same memory"), ("60%", "the plan for 60%"), ("min", "the plan of least memory")])
 def test_one_table_compares_the_ways(budget: str | None, name: str) -> None:
     lines: list[str] = []

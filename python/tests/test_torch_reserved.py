@@ -166,6 +166,7 @@ def test_a_plan_says_what_is_reserved_and_stays_within_it_if_told_to(monkeypatch
         planned("100%", counts="reserved")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("on_cuda")
 def test_the_least_on_disk_is_of_what_counts(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))

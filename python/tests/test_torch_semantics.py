@@ -263,6 +263,7 @@ def attention_with_its_weights() -> Any:
     return Model(run, body=nn.ModuleList(nn.MultiheadAttention(WIDTH, 4, dropout=0.2, batch_first=True) for _ in range(4))), [rows(4, 32, WIDTH)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_as_in_eager_mode(name: str) -> None:
     make, budget = CASES[name]

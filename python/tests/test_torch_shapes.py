@@ -39,6 +39,7 @@ def _solves(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return runs
 
 
+@pytest.mark.slow
 def test_a_plan_serves_smaller_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every length, dropout in the model: bit for bit, within the budget, the solver run for the largest alone."""
     runs = _solves(monkeypatch)

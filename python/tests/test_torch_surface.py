@@ -206,7 +206,7 @@ def test_options_are_refused_at_once(option: str, value: Any, kind: type[Excepti
 def test_types_name_every_option() -> None:
     from checkmate.torch.options import Options, Settings
 
-    internal = {"budget", "device", "given", "held_now_bytes", "largest_bytes", "link", "store", "title"}
+    internal = {"budget", "device", "given", "held_now_bytes", "largest_bytes", "link", "store", "title", "weights"}
     assert set(Settings.__annotations__) == set(Options.__dataclass_fields__) - internal
     assert ct.compile.__doc__
     assert all(f"{name}" in ct.compile.__doc__ for name in Settings.__annotations__)
@@ -330,6 +330,7 @@ def test_ctrl_c_while_planning() -> None:
     assert done.stdout.strip() == "interrupted True []", done.stderr
 
 
+@pytest.mark.slow
 @needs_inductor
 def test_inductor_computes_the_same_within_rounding() -> None:
     model, inputs = make("perceptron")
@@ -359,6 +360,7 @@ def test_inductor_draws_the_random_numbers_of_eager_mode() -> None:
     torch.testing.assert_close(run(compiled), run(model))
 
 
+@pytest.mark.slow
 def test_the_readme_runs_as_it_is(tmp_path: pathlib.Path) -> None:
     """Its first two examples belong together; the last one is about graphs. Those of TensorFlow have a test of their own, and so has
     what begins with a model of the reader's: a plan for other devices, a pipeline, shards, a second memory."""

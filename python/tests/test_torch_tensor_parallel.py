@@ -131,6 +131,7 @@ def _work(rank: int, port: int, way: str, folder: str) -> None:
         dist.destroy_process_group()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["tensor", "sequence"])
 def test_tensor_parallelism_within_a_budget(way: str, tmp_path: pathlib.Path) -> None:
     with socket.socket() as free:
@@ -190,6 +191,7 @@ def _one_budget(rank: int) -> dict[str, Any]:
     return {}
 
 
+@pytest.mark.slow
 def test_a_budget_that_fits_in_one_process_only_is_an_error_in_both(tmp_path: pathlib.Path) -> None:
     first, second = processes.run(tmp_path, _one_budget)
     assert first["kind"] == second["kind"] == "InfeasibleError"
@@ -217,6 +219,7 @@ def _dies(rank: int, when: str) -> dict[str, Any]:
     return {"message": message, "seconds": time.monotonic() - begin}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("when", "message"), [("before", "rank 1 did not come to plan within 8 s; all processes that share a layer must"),
                                                ("planning", "rank 1, which was planning, has not been heard of for 3 s"),
                                                ("step", "onnection")])  # fmt: skip

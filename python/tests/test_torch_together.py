@@ -239,6 +239,7 @@ def _gone(rank: int, when: str) -> dict[str, Any]:
     return _attempt(rank, "100%")
 
 
+@pytest.mark.slow
 @needs_gloo
 @pytest.mark.parametrize(("when", "message"), [("before", "rank 1 did not come to plan within 8 s; all processes must call plan_together"),
                                                ("planning", "rank 1, which was planning, has not been heard of for 3 s")])  # fmt: skip

@@ -75,6 +75,7 @@ def measured(model: Any, run: Callable[..., Any]) -> int:
     return physical.held_bytes(model, given.values()) + physical.allocator_peak(step)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_the_natural_call(name: str) -> None:
     torch.manual_seed(0)
