@@ -76,6 +76,10 @@ static const struct {
               {1.5, 0.1, 0.05}, {3.0, 0.2, 0.05}, {10.0, 0.3, 0.1}};
 enum { n_firsts = sizeof firsts / sizeof firsts[0] };
 
+// Each of them is tried in this share of their time in all; then so many of the best again.
+static const double short_share = 0.5;
+enum { n_again = 2 };
+
 static const double prices[] = {0.02, 0.05, 0.1, 0.3, 1.0}, reserves[] = {0.0, 0.01, 0.03, 0.06, 0.12};
 
 // A try of the search makes a few storages dearer by the first factor, or all of them by one of the others, up to a limit.
@@ -168,15 +172,49 @@ static ckm_status offer(ckm_i_solver *solver, const ckm_i_moves_graph *m, const 
     return offer_moves(solver, &plain, cost, err);
 }
 
-typedef struct watcher {
-    const ckm_i_solver *outer;
+// A stand-in being solved.
+typedef struct trial {
+    moving *m;
+    ckm_i_moves_graph stand_in;
+    ckm_i_solver inner;
     double until;
-} watcher;
+    int64_t taken;  // cost in the stand-in of the last schedule that was looked at; -1: none
+    int64_t cost;   // the least with transfers; INT64_MAX: none
+    ckm_status status;
+    ckm_error error;
+} trial;
 
 static bool should_stop(void *user)
 {
-    const watcher *w = user;
-    return ckm_i_clock_seconds() >= w->until || ckm_i_solver_should_stop(w->outer);
+    const trial *t = user;
+    return t->status != CKM_OK || ckm_i_clock_seconds() >= t->until || ckm_i_solver_should_stop(t->m->solver);
+}
+
+// Every schedule that is the stand-in's cheapest so far is tried with transfers: prices are a guess, and a later one may be dearer.
+static ckm_status take(trial *t, ckm_error *err)
+{
+    moving *m = t->m;
+    int64_t cost = INT64_MAX;
+    if (t->inner.best_schedule == NULL || (t->taken >= 0 && t->inner.best_cost >= t->taken)) {
+        return CKM_OK;
+    }
+    t->taken = t->inner.best_cost;
+    CKM_I_CHECK(offer(m->solver, &t->stand_in, t->inner.best_schedule, &cost, err));
+    t->cost = cost < t->cost ? cost : t->cost;
+    if (cost < m->steps_cost) {
+        ckm_schedule_free(m->steps);
+        m->steps = NULL;
+        m->steps_cost = cost;
+        return ckm_i_moves_lower(&t->stand_in, t->inner.best_schedule, &m->steps, err);
+    }
+    return CKM_OK;
+}
+
+static void watch(const ckm_progress *progress, void *user)
+{
+    trial *t = user;
+    (void)progress;
+    t->status = t->status == CKM_OK ? take(t, &t->error) : t->status;
 }
 
 // The best schedule so far, where it reads nothing else than is chosen here: to begin with, or, where it is over the stand-in's budget, to come
@@ -201,19 +239,18 @@ static ckm_status offer_start(const moving *m, ckm_i_solver *inner, const ckm_i_
 }
 
 // Solves the stand-in of the choice at hand until then: anew, with the best schedule so far as a rival, or by search from that alone. *cost is
-// that of the schedule it gives, or INT64_MAX.
+// that of the cheapest schedule it gives, or INT64_MAX.
 static ckm_status try_choice(moving *m, double reserve, bool anew, double until, int64_t *cost, ckm_error *err)
 {
     ckm_status status = CKM_OK;
     const ckm_dataflow *df = m->solver->df;
-    ckm_i_moves_graph stand_in = {.df = NULL};
-    watcher w = {m->solver, until};
+    trial t = {.m = m, .until = until, .taken = -1, .cost = INT64_MAX, .error = CKM_ERROR_INIT};
+    ckm_i_solver *inner = &t.inner;
     ckm_solve_options options = *m->solver->options;
     ckm_schedule *hint = NULL;
-    ckm_i_solver inner;
     ckm_i_accounts accounts;
     options.stop = should_stop;
-    options.user = &w;
+    options.user = &t;
     options.log = NULL;
     options.progress = NULL;
     options.start = NULL;
@@ -224,41 +261,44 @@ static ckm_status try_choice(moving *m, double reserve, bool anew, double until,
     *cost = INT64_MAX;
     double room = (double)(m->solver->budget_bytes - df->resident_bytes);
     int64_t budget = m->solver->budget_bytes - (int64_t)(reserve * room);
-    CKM_I_CHECK(ckm_i_moves_graph_make(df, m->price, &stand_in, err));
-    ckm_i_solver_init(&inner, stand_in.stand_in, &options, budget);
-    ckm_i_solver_set_slice(&inner, m->solver, until);
-    inner.proven_elsewhere = !anew;
-    if (budget >= stand_in.stand_in->floor_bytes) {
-        CKM_I_TRY(offer_start(m, &inner, &stand_in, &hint, err));
-        bool begins = !anew && (inner.best_schedule != NULL || hint != NULL);
-        CKM_I_TRY(ckm_i_accounts_init(&accounts, begins ? search_alone : no_proofs, &inner, err));
-        inner.accounts = &accounts;
-        CKM_I_TRY(ckm_i_solver_offer_plain(&inner, NULL, err));
-        inner.is_near_floor = !begins && inner.best_schedule == NULL &&
-                              (double)budget < near_floor * (double)inner.df->floor_bytes;
-        CKM_I_TRY(begins ? CKM_OK : ckm_i_quick_run(&inner, 0.3 * fmax(until - ckm_i_clock_seconds(), 0.0), 0.02, err));
-        CKM_I_TRY(ckm_i_presolve_run(&inner, m->strategy, err));
+    CKM_I_CHECK(ckm_i_moves_graph_make(df, m->price, &t.stand_in, err));
+    ckm_i_solver_init(inner, t.stand_in.stand_in, &options, budget);
+    ckm_i_solver_set_slice(inner, m->solver, until);
+    inner->proven_elsewhere = !anew;
+    if (budget >= t.stand_in.stand_in->floor_bytes) {
+        CKM_I_TRY(offer_start(m, inner, &t.stand_in, &hint, err));
+        bool begins = !anew && (inner->best_schedule != NULL || hint != NULL);
+        int64_t known_cost = m->steps_cost;
+        CKM_I_TRY(take(&t, err));
+        t.cost = t.cost < known_cost ? t.cost : INT64_MAX;
+        options.progress = watch;
+        CKM_I_TRY(ckm_i_accounts_init(&accounts, begins ? search_alone : no_proofs, inner, err));
+        inner->accounts = &accounts;
+        CKM_I_TRY(ckm_i_solver_offer_plain(inner, NULL, err));
+        inner->is_near_floor = !begins && inner->best_schedule == NULL &&
+                               (double)budget < near_floor * (double)inner->df->floor_bytes;
+        CKM_I_TRY(begins ? CKM_OK : ckm_i_quick_run(inner, 0.3 * fmax(until - ckm_i_clock_seconds(), 0.0), 0.02, err));
+        CKM_I_TRY(ckm_i_presolve_run(inner, m->strategy, err));
     }
-    if (inner.best_schedule != NULL) {
-        CKM_I_TRY(offer(m->solver, &stand_in, inner.best_schedule, cost, err));
+    CKM_I_TRY(take(&t, err));
+    if (t.status != CKM_OK) {
+        status = t.status;
+        if (err != NULL) {
+            *err = t.error;
+        }
     }
-    if (*cost < m->steps_cost) {
-        ckm_schedule_free(m->steps);
-        m->steps = NULL;
-        CKM_I_TRY(ckm_i_moves_lower(&stand_in, inner.best_schedule, &m->steps, err));
-        m->steps_cost = *cost;
-    }
+    *cost = t.cost;
 cleanup:
-    ckm_i_solver_dispose(&inner);
+    ckm_i_solver_dispose(inner);
     ckm_schedule_free(hint);
-    ckm_i_moves_graph_dispose(&stand_in);
+    ckm_i_moves_graph_dispose(&t.stand_in);
     return status;
 }
 
-// Keeps the choice where no schedule is cheaper.
+// Keeps the choice where its schedule is the cheapest that moves.
 static void keep(moving *m, int64_t cost, double reserve)
 {
-    if (cost > m->best_cost || cost == INT64_MAX) {
+    if (cost >= m->best_cost) {
         return;
     }
     m->best_cost = cost;
@@ -467,19 +507,51 @@ static ckm_status move_alone(moving *m, ckm_error *err)
     return status;
 }
 
-// What the links have room for is chosen first, whatever that leaves to recompute.
+// What the best schedule so far reads is chosen, too, so that it is one of the stand-in's.
+static void choose_read(const moving *m, double price)
+{
+    const ckm_schedule *s = m->steps;
+    for (int64_t i = 0; s != NULL && i < s->n_steps; i++) {
+        int32_t x = s->steps[i].index - m->solver->df->n_ops;
+        if (s->steps[i].kind == CKM_STEP_COMPUTE && x >= 0 && m->rate[x] < 0.0) {
+            m->rate[x] = price;
+        }
+    }
+}
+
+static ckm_status try_first(moving *m, int i, double until, int64_t *cost, ckm_error *err)
+{
+    if (firsts[i].fill > 0.0) {
+        fill_link(m, firsts[i].price, firsts[i].fill * fmax((double)m->peak_at, 1.0));
+    } else {
+        for (int32_t x = 0; x < m->solver->df->n_tensors; x++) {
+            m->rate[x] = m->best[x] >= 0.0 ? firsts[i].price : -1.0;
+        }
+    }
+    choose_read(m, firsts[i].price);
+    CKM_I_CHECK(try_choice(m, firsts[i].reserve, firsts[i].fill > 0.0, until, cost, err));
+    keep(m, *cost, firsts[i].reserve);
+    return CKM_OK;
+}
+
+// What the links have room for is chosen first, whatever that leaves to recompute: each way of `firsts` for a short time, then those that
+// gave the cheapest schedules for longer.
 static ckm_status try_first_choices(moving *m, double start, double until, ckm_error *err)
 {
+    int best[n_firsts] = {0};  // ways by cost
+    int64_t cost[n_firsts];
+    double middle = start + short_share * (until - start);
     for (int i = 0; i < n_firsts && !ckm_i_solver_should_stop(m->solver); i++) {
-        if (firsts[i].fill > 0.0) {
-            fill_link(m, firsts[i].price, firsts[i].fill * fmax((double)m->peak_at, 1.0));
-        } else {
-            for (int32_t x = 0; x < m->solver->df->n_tensors; x++) {
-                m->rate[x] = m->best[x] >= 0.0 ? firsts[i].price : -1.0;
-            }
+        CKM_I_CHECK(try_first(m, i, start + (middle - start) * (i + 1) / (double)n_firsts, &cost[i], err));
+        int at = i;
+        for (; at > 0 && cost[best[at - 1]] > cost[i]; at--) {
+            best[at] = best[at - 1];
         }
-        CKM_I_CHECK(try_and_keep(m, firsts[i].reserve, firsts[i].fill > 0.0,
-                                 start + (until - start) * (i + 1) / (double)n_firsts, err));
+        best[at] = i;
+    }
+    for (int i = 0; i < n_again && !ckm_i_solver_should_stop(m->solver); i++) {
+        int64_t again;
+        CKM_I_CHECK(try_first(m, best[i], middle + (until - middle) * (i + 1) / (double)n_again, &again, err));
     }
     return CKM_OK;
 }
