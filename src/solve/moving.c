@@ -329,7 +329,9 @@ static ckm_status look_at(moving *m, ckm_error *err)
     for (int32_t x = 0; x < df->n_tensors; x++) {
         const ckm_i_dataflow_tensor *own = &df->tensors[x];
         m->rate[x] = m->best[x] = -1.0;
-        m->can[x] = m->can[x] && ckm_i_transfer_cost(df, own->bytes, true, &m->out_time[x]);
+        bool loaded = ckm_i_is_loaded(df, x);
+        m->can[x] = m->can[x] &&
+                    ckm_i_transfer_cost(df, loaded ? ckm_i_bytes_in(df, x) : own->bytes, !loaded, &m->out_time[x]);
         if (m->can[x]) {
             const ckm_i_dataflow_op *op = &df->ops[own->producer];
             double worth = op->recomputable ? (double)op->cost / fmax((double)m->out_time[x], 1.0) : INFINITY;
@@ -375,6 +377,10 @@ static void fill_link(const moving *m, double price, double until)
     for (int32_t i = 0; i < m->n_order; i++) {
         int32_t x = m->order[i].storage;
         double made = (double)m->made_at[x];
+        if (ckm_i_is_loaded(m->solver->df, x)) {  // never leaves
+            m->rate[x] = price;
+            continue;
+        }
         if (made >= until) {
             continue;
         }
@@ -399,7 +405,7 @@ static void count_repeats(const moving *m)
     const ckm_dataflow *df = m->solver->df;
     const ckm_schedule *s = m->solver->best_schedule;
     for (int32_t x = 0; x < df->n_tensors; x++) {
-        m->repeated[x] = m->can[x] ? -df->ops[df->tensors[x].producer].cost : 0;
+        m->repeated[x] = m->can[x] && !ckm_i_is_loaded(df, x) ? -df->ops[df->tensors[x].producer].cost : 0;
     }
     for (int64_t i = 0; s != NULL && i < s->n_steps; i++) {
         if (s->steps[i].kind == CKM_STEP_COMPUTE) {
@@ -498,7 +504,7 @@ static ckm_status move_alone(moving *m, ckm_error *err)
             lowered = NULL;
         }
         for (int32_t x = 0; x < m->solver->df->n_tensors; x++) {
-            m->rate[x] = moved[x] ? firsts[0].price : -1.0;
+            m->rate[x] = moved[x] || (m->can[x] && ckm_i_is_loaded(m->solver->df, x)) ? firsts[0].price : -1.0;
         }
         keep(m, cost, firsts[0].reserve);
     }

@@ -17,7 +17,7 @@
 #include "solve/bounds/moving_model.h"
 #include "solve/bounds/sepa.h"
 
-enum { GRAPHS = 6000, CHANGES = 6, SOLVES = 40, BOUNDS = 60, LEASTS = 36, FRONTIERS = 8 };
+enum { GRAPHS = 6000, CHANGES = 6, SOLVES = 40, LOADS = 40, BOUNDS = 60, LEASTS = 36, FRONTIERS = 8 };
 
 static ckm_second_memory random_second(ckm_i_rng *rng)
 {
@@ -234,6 +234,74 @@ static void solutions_against_brute_force(void **state)
     assert_true(n_proven >= oracle_scaled(SOLVES) / 40);
 }
 
+// Layers with a weight that is loaded, and their backward pass, which reads it again. To compute a load is dearer than its transfer, so that
+// operators and transfers are all that there is to place.
+static void loading_chain(ckm_i_rng *rng, const ckm_second_memory *second, oracle_graph *g)
+{
+    enum { n = 2 };
+    int32_t weight[n];
+    int32_t before = 0;
+    *g = (oracle_graph){.fixed_bytes = 0, .n_tensors = 1};
+    g->tensors[0] = (oracle_tensor){1, -1};
+    for (int32_t v = 0; v < 2 * n; v++) {
+        int32_t layer = v < n ? v : 2 * n - 1 - v;
+        if (v < n) {
+            int64_t bytes = 2 + (int64_t)ckm_i_rng_below(rng, 3);
+            int64_t takes = (bytes * INT64_C(1000000000) + second->in_bytes_per_second - 1) /
+                            second->in_bytes_per_second;
+            weight[v] = g->n_tensors++;
+            g->tensors[weight[v]] = (oracle_tensor){bytes, -1};
+            oracle_op *load = &g->ops[g->n_ops++];
+            *load = (oracle_op){.cost = 3 * (takes + second->latency_ns), .recomputable = true, .loads = true};
+            load->outputs[load->n_outputs++] = weight[v];
+        }
+        oracle_op *op = &g->ops[g->n_ops++];
+        *op = (oracle_op){.cost = 4 + (int64_t)ckm_i_rng_below(rng, 12), .recomputable = true};
+        op->inputs[op->n_inputs++] = before;
+        op->inputs[op->n_inputs++] = weight[layer];
+        before = g->n_tensors++;
+        g->tensors[before] = (oracle_tensor){1, -1};
+        op->outputs[op->n_outputs++] = before;
+    }
+    g->results[g->n_results++] = before;
+}
+
+// Time to load is hidden where there is room, as far as brute force can.
+static void loads_against_brute_force(void **state)
+{
+    (void)state;
+    int64_t n_told = 0;
+    int64_t n_optimal = 0;
+    for (int64_t i = 0; i < oracle_scaled(LOADS); i++) {
+        ckm_i_rng rng = {.state = (uint64_t)i * 2654435761u + 7};
+        oracle_graph g;
+        ckm_second_memory second = random_second(&rng);
+        loading_chain(&rng, &second, &g);
+        ckm_dataflow *df = oracle_build_with(&g, &second);
+        ckm_solve_options options = CKM_SOLVE_OPTIONS_INIT;
+        ckm_solve_result result;
+        options.budget_bytes = ckm_dataflow_memory_floor(df) + (int64_t)ckm_i_rng_below(&rng, 6);
+        options.time_limit_seconds = 0.3;
+        int64_t optimum = oracle_moves_optimum(&g, &second, options.budget_bytes, false);
+        assert_int_equal(ckm_solve(df, &options, &result, NULL), CKM_OK);
+        if (result.schedule != NULL) {
+            assert_true(agree(&g, df, &second, result.schedule));
+        }
+        if (optimum >= 0) {
+            n_told++;
+            assert_true(result.schedule == NULL || result.cost >= optimum);
+            assert_true(result.bound_covers != CKM_BOUND_ANY || result.bound_cost <= (double)optimum);
+            n_optimal += result.schedule != NULL && result.cost == optimum;
+        }
+        ckm_solve_result_dispose(&result);
+        ckm_dataflow_free(df);
+    }
+    print_message("%lld of %lld graphs told, %lld solved to the optimum\n", (long long)n_told,
+                  (long long)oracle_scaled(LOADS), (long long)n_optimal);
+    assert_true(n_told > oracle_scaled(LOADS) / 2);
+    assert_true(n_optimal >= 9 * n_told / 10);
+}
+
 // Random cuts: what the relaxation proves is at most the optimum of the class.
 static void relaxations_against_brute_force(void **state)
 {
@@ -391,6 +459,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(three_readings_agree),
         cmocka_unit_test(solutions_against_brute_force),
+        cmocka_unit_test(loads_against_brute_force),
         cmocka_unit_test(relaxations_against_brute_force),
         cmocka_unit_test(least_budgets_against_brute_force),
         cmocka_unit_test(frontiers_against_brute_force),

@@ -18,7 +18,7 @@ typedef struct expansion {
     int32_t *copy_of;     // by tensor of the graph: its copy in the stand-in, or -1
     bool *is_read;        // by storage: has been read for the first time
     bool *leaving;        // by storage: on its way out
-    bool *stored;         // by storage: moved out
+    bool *stored;         // by storage: moved out, or loaded
     bool *travels;        // by tensor of the graph: comes back with its storage
     int32_t *reads_left;  // by storage: reads to come
     int64_t *last_write;  // by storage: the last step that makes a tensor on it before it is first freed, or read again
@@ -166,7 +166,11 @@ static ckm_status expand_read(expansion *e, int64_t at, const ckm_step *step)
         e->held[read->outputs[i]] = true;
         there = there && e->live[read->outputs[i]];
     }
-    if (!there) {
+    bool remains = ckm_i_is_loaded(e->m->df, storage) && e->n_live[storage] > 0;
+    if (!there && remains) {  // a view is there, so the storage cannot come: it is loaded in place
+        CKM_I_CHECK(append(e, CKM_STEP_COMPUTE, e->m->df->tensors[storage].producer));
+        make_live(e, storage);
+    } else if (!there) {
         CKM_I_CHECK(bring_back(e, storage));
     }
     e->is_read[storage] = true;
@@ -250,6 +254,7 @@ static void start(expansion *e)
             make_live(e, x);
             e->held[x] = true;
         }
+        e->stored[x] = e->travels[x] = ckm_i_is_loaded(df, x);
     }
 }
 

@@ -6,7 +6,7 @@
 #include "schedule/schedule.h"
 #include "solve/moves/moves_graph.h"
 
-// The same steps, where each read after the first becomes a transfer that is waited for at once; the way out begins as soon as
+// The same steps, where each read after the first, of what is loaded each, becomes a transfer that is waited for at once; the way out begins as soon as
 // nothing writes on the storage any more and is waited for where it is freed. Nothing is written in place of what is leaving where the budget
 // has room for both. May be illegal where the stand-in's
 // schedule does not read right after making: the caller has it checked.

@@ -10,7 +10,7 @@ void ckm_i_moves_which(const ckm_dataflow *df, bool *can)
 {
     for (int32_t x = 0; x < df->n_tensors; x++) {
         const ckm_i_dataflow_tensor *own = &df->tensors[x];
-        can[x] = own->alias_of < 0 && !own->pinned && own->bytes > 0 && own->producer >= 0 && !ckm_i_is_loaded(df, x);
+        can[x] = own->alias_of < 0 && !own->pinned && own->bytes > 0 && own->producer >= 0;
     }
     for (int32_t y = 0; y < df->n_tensors; y++) {
         int32_t storage = df->tensors[y].storage;
@@ -34,9 +34,11 @@ static ckm_status add_tensor(const making *k, const ckm_dataflow_tensor *tensor,
     return CKM_OK;
 }
 
-static bool is_chosen(const making *k, int32_t x)
+// Of what is made once and read from a copy.
+static bool is_copied(const making *k, int32_t x)
 {
-    return k->price[k->m->df->tensors[x].storage] >= 0;
+    int32_t storage = k->m->df->tensors[x].storage;
+    return k->price[storage] >= 0 && !ckm_i_is_loaded(k->m->df, storage);
 }
 
 // The operator as it is, but for the outputs on chosen storages: their copies, and one token more a storage, which the reads need.
@@ -48,7 +50,7 @@ static ckm_status add_made(const making *k, int32_t v, int32_t *tokens, int32_t 
     *n_tokens = 0;
     for (int32_t i = 0; i < op->n_outputs; i++) {
         int32_t y = op->outputs[i];
-        bool copied = is_chosen(k, y) && df->tensors[df->tensors[y].storage].producer == v;
+        bool copied = is_copied(k, y) && df->tensors[df->tensors[y].storage].producer == v;
         k->outputs[n_outputs++] = copied ? k->copy_of[y] : y;
         if (copied && df->tensors[y].storage == y) {
             ckm_dataflow_tensor token = {.bytes = 0};
@@ -81,7 +83,8 @@ static ckm_status add_made(const making *k, int32_t v, int32_t *tokens, int32_t 
     return CKM_OK;
 }
 
-static ckm_status add_read(const making *k, int32_t v, int32_t storage, int32_t token)
+// `token`: NULL for what is loaded.
+static ckm_status add_read(const making *k, int32_t v, int32_t storage, const int32_t *token)
 {
     const ckm_dataflow *df = k->m->df;
     const ckm_i_dataflow_op *op = &df->ops[v];
@@ -94,8 +97,8 @@ static ckm_status add_read(const making *k, int32_t v, int32_t storage, int32_t 
     ckm_dataflow_op read = {.name = df->tensors[storage].name,
                             .kind = op->kind,
                             .cost = k->price[storage],
-                            .n_inputs = 1,
-                            .inputs = &token,
+                            .n_inputs = token != NULL,
+                            .inputs = token,
                             .n_outputs = n_outputs,
                             .outputs = k->outputs};
     int32_t index;
@@ -118,7 +121,7 @@ static ckm_status add_tensors(const making *k)
     for (int round = 0; round < 2; round++) {
         for (int32_t x = 0; x < df->n_tensors; x++) {
             int32_t storage = df->tensors[x].storage;
-            bool made_with_it = is_chosen(k, x) && df->tensors[x].producer == df->tensors[storage].producer;
+            bool made_with_it = is_copied(k, x) && df->tensors[x].producer == df->tensors[storage].producer;
             if (made_with_it && (round == 0) == (storage == x)) {
                 ckm_dataflow_tensor copy = {.bytes = df->tensors[x].bytes};
                 if (storage != x) {
@@ -137,11 +140,15 @@ static ckm_status add_ops(const making *k, int32_t *tokens)
     const ckm_dataflow *df = k->m->df;
     for (int32_t v = 0; v < df->n_ops; v++) {
         int32_t n_tokens = 0;
+        if (df->ops[v].kind == CKM_OP_LOAD && k->price[df->ops[v].outputs[0]] >= 0) {
+            CKM_I_CHECK(add_read(k, v, df->ops[v].outputs[0], NULL));
+            continue;
+        }
         CKM_I_CHECK(add_made(k, v, tokens, &n_tokens));
         for (int32_t i = 0, at = 0; at < n_tokens; i++) {
             int32_t y = df->ops[v].outputs[i];
-            if (is_chosen(k, y) && df->tensors[y].storage == y) {
-                CKM_I_CHECK(add_read(k, v, y, tokens[at++]));
+            if (is_copied(k, y) && df->tensors[y].storage == y) {
+                CKM_I_CHECK(add_read(k, v, y, &tokens[at++]));
             }
         }
     }

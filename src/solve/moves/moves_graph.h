@@ -6,8 +6,8 @@
 #include "dataflow/dataflow.h"
 
 // Of a chosen storage, the operator that makes it makes a copy instead that is never read, and a token without bytes; a read, right
-// after it, makes the storage from the token alone, as often as asked for. Tensors have the numbers that they have in
-// the graph, then come copies and tokens.
+// after it, makes the storage from the token alone, as often as asked for. Of a chosen storage that is loaded, a read stands for the load itself.
+// Tensors have the numbers that they have in the graph, then come copies and tokens.
 typedef struct ckm_i_moves_graph {
     const ckm_dataflow *df;
     ckm_dataflow *stand_in;
@@ -16,10 +16,10 @@ typedef struct ckm_i_moves_graph {
     int32_t *tensor_of;  // by tensor of the stand-in: the graph's, also of a copy; -1 of a token
 } ckm_i_moves_graph;
 
-// Which storages can be moved: those whose owner is made by an operator that is no load, and nothing on them before. `can` has room
+// Which storages can come back by a transfer: those whose owner is made by an operator, and nothing on them before. `can` has room
 // for one a tensor. O(tensors).
 void ckm_i_moves_which(const ckm_dataflow *df, bool *can);
-// `price`, by storage: what a read of it costs in the stand-in, or -1 where it is not chosen. Only storages that can be moved are.
+// `price`, by storage: what a read of it costs in the stand-in, or -1 where it is not chosen. Only storages that can come back are.
 ckm_status ckm_i_moves_graph_make(const ckm_dataflow *df, const int64_t *price, ckm_i_moves_graph *out,
                                   ckm_error *err) CKM_NODISCARD;
 void ckm_i_moves_graph_dispose(ckm_i_moves_graph *m);

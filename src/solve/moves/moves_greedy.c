@@ -37,7 +37,8 @@ static ckm_status touch(greedy *g, int64_t at, int32_t x)
     int64_t last = g->touched[storage];
     g->touched[storage] = at;
     // A copy does not change, so a storage goes when nothing on it is made any more.
-    if (last < 0 || at - last < 2 || !g->can[storage] || g->written[storage] > last) {
+    if (last < 0 || at - last < 2 || !g->can[storage] || ckm_i_is_loaded(g->df, storage) ||
+        g->written[storage] > last) {
         return CKM_OK;
     }
     if (!CKM_I_GROW(g->rests, g->n_rests, g->cap_rests)) {

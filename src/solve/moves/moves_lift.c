@@ -43,7 +43,7 @@ cleanup:
 typedef struct lifting {
     const ckm_i_moves_graph *m;
     ckm_schedule *to;
-    int32_t *made_by;  // by operator of the graph: the stand-in's
+    int32_t *made_by;  // by operator of the graph: the stand-in's, of a load also a read
     int32_t *read_by;  // by storage: the stand-in's read, or -1
     int32_t *copy_of;  // by tensor of the graph: its copy, or -1
     bool *is_read;     // by storage: the schedule reads it
@@ -67,6 +67,9 @@ static void index_stand_in(const lifting *l)
             l->made_by[m->op_of[v]] = v;
         } else {
             l->read_by[m->read_of[v]] = v;
+            if (ckm_i_is_loaded(m->df, m->read_of[v])) {
+                l->made_by[m->df->tensors[m->read_of[v]].producer] = v;
+            }
         }
     }
 }
@@ -95,7 +98,7 @@ static ckm_status lift_compute(const lifting *l, ckm_step step)
     }
     for (int32_t i = 0; i < op->n_outputs; i++) {
         int32_t x = op->outputs[i];
-        if (df->tensors[x].storage == x && l->read_by[x] >= 0 && !l->is_read[x]) {
+        if (df->tensors[x].storage == x && op->kind != CKM_OP_LOAD && l->read_by[x] >= 0 && !l->is_read[x]) {
             CKM_I_CHECK(append(l, CKM_STEP_COMPUTE, l->read_by[x]));
         }
     }
@@ -112,16 +115,17 @@ static ckm_status lift(const lifting *l, const ckm_schedule *from, bool *possibl
         if (from->steps[i].kind == CKM_STEP_COMPUTE && from->steps[i].index >= n_ops) {
             int32_t storage = from->steps[i].index - n_ops;
             l->is_read[storage] = true;
-            *possible = *possible && l->read_by[storage] >= 0;
+            *possible = *possible && (l->read_by[storage] >= 0 || ckm_i_is_loaded(l->m->df, storage));
         }
     }
     for (int64_t i = 0; *possible && i < from->n_steps; i++) {
         ckm_step step = ckm_schedule_get_step(from, i);
         if (step.kind == CKM_STEP_FREE) {
             CKM_I_CHECK(append(l, CKM_STEP_FREE, step.index));
-        } else if (step.index >= n_ops) {
+        } else if (step.index >= n_ops && !ckm_i_is_loaded(l->m->df, step.index - n_ops)) {
             CKM_I_CHECK(append(l, CKM_STEP_COMPUTE, l->read_by[step.index - n_ops]));
         } else {
+            step.index = step.index >= n_ops ? l->m->df->tensors[step.index - n_ops].producer : step.index;
             CKM_I_CHECK(lift_compute(l, step));
         }
     }

@@ -11,7 +11,7 @@
 ckm_status ckm_i_moves_lower(const ckm_i_moves_graph *m, const ckm_schedule *from, ckm_schedule **out,
                              ckm_error *err) CKM_NODISCARD;
 // The same as a schedule of a stand-in, where every operator that makes a storage which was not read before is followed by a read. NULL
-// where the schedule reads what is not chosen here.
+// where the schedule reads what is not chosen here and is not loaded.
 ckm_status ckm_i_moves_lift(const ckm_i_moves_graph *m, const ckm_schedule *from, ckm_schedule **out,
                             ckm_error *err) CKM_NODISCARD;
 

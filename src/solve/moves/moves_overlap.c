@@ -22,6 +22,7 @@ typedef struct spread {
     int64_t *clock;       // by step: when it begins
     int64_t *bytes;       // by step: in use while it runs, and before a free, with the transfers moved so far
     int64_t *not_before;  // by step that brings a storage back: where that has gone
+    int64_t *latest;      // by the same: when it has to begin
     int64_t *by_storage;  // of one pass over the steps
     place *places;        // by step
 } spread;
@@ -128,27 +129,40 @@ static void find_departures(const spread *p)
     }
 }
 
-// Each way back begins as late as it can to be done when it is waited for, or as early as there is room.
+// When each way back has to begin for all to be done where they are waited for, room or not.
+static void find_latest(const spread *p)
+{
+    int64_t link = INT64_MAX;
+    for (int64_t at = p->from->n_steps - 1; at >= 0; at--) {
+        const ckm_i_step *step = &p->from->steps[at];
+        int64_t takes = 0;
+        if (step->kind == CKM_STEP_IN &&
+            ckm_i_transfer_cost(p->df, ckm_i_bytes_in(p->df, step->index), false, &takes)) {
+            link = (link < p->clock[at] ? link : p->clock[at]) - takes;
+            link = link > -1 ? link : -1;  // at once
+        }
+        p->latest[at] = link;
+    }
+}
+
+// Each way back begins that late, or as early as there is room; none before one that is waited for earlier, which would wait for both.
 static void hasten_returns(const spread *p)
 {
-    const ckm_schedule *s = p->from;
-    int64_t link = INT64_MAX;
-    for (int64_t at = s->n_steps - 1; at >= 0; at--) {
-        const ckm_i_step *step = &s->steps[at];
-        int64_t takes = 0;
-        if (step->kind != CKM_STEP_IN ||
-            !ckm_i_transfer_cost(p->df, ckm_i_bytes_in(p->df, step->index), false, &takes)) {
+    int64_t before = 0;
+    for (int64_t at = 0; at < p->from->n_steps; at++) {
+        const ckm_i_step *step = &p->from->steps[at];
+        if (step->kind != CKM_STEP_IN) {
             continue;
         }
         int64_t bytes = p->df->tensors[step->index].bytes;
-        int64_t latest = (link < p->clock[at] ? link : p->clock[at]) - takes;
+        int64_t earliest = before > p->not_before[at] ? before : p->not_before[at];
         int64_t first = at;
-        while (first > p->not_before[at] && p->clock[first] > latest && has_room(p, first - 1, bytes)) {
+        while (first > earliest && p->clock[first] > p->latest[at] && has_room(p, first - 1, bytes)) {
             first--;
         }
         add_bytes(p, first, at, bytes);
         p->places[at] = (place){first, at, first < at ? RETURNS : STAYS};
-        link = p->clock[first] > latest ? p->clock[first] : latest;
+        before = first < at ? first : at + 1;
     }
 }
 
@@ -194,21 +208,25 @@ ckm_status ckm_i_moves_overlap(const ckm_dataflow *df, const ckm_schedule *from,
     p.clock = ckm_i_malloc(n, sizeof *p.clock);
     p.bytes = ckm_i_memdup(timeline_bytes, n, sizeof *p.bytes);
     p.not_before = ckm_i_calloc(n, sizeof *p.not_before);
+    p.latest = ckm_i_malloc(n, sizeof *p.latest);
     p.by_storage = ckm_i_calloc((size_t)df->n_tensors, sizeof *p.by_storage);
     p.places = ckm_i_malloc(n, sizeof *p.places);
-    if (p.clock == NULL || p.bytes == NULL || p.not_before == NULL || p.by_storage == NULL || p.places == NULL) {
+    if (p.clock == NULL || p.bytes == NULL || p.not_before == NULL || p.latest == NULL || p.by_storage == NULL ||
+        p.places == NULL) {
         status = ckm_i_error_memory(err);
         goto cleanup;
     }
     CKM_I_TRY(start_clock(&p, err));
     delay_frees(&p);
     find_departures(&p);
+    find_latest(&p);
     hasten_returns(&p);
     CKM_I_TRY(write(&p, out, err));
 cleanup:
     free(p.clock);
     free(p.bytes);
     free(p.not_before);
+    free(p.latest);
     free(p.by_storage);
     free(p.places);
     return status;
