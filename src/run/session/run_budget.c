@@ -7,8 +7,9 @@
 #include "dataflow/dataflow.h"
 #include "run/session/session_region.h"
 
-// Each round lowers the target by what exceeded the budget; if a few rounds are not enough, more do not help.
-enum { MOST_ROUNDS = 8 };
+// Each round lowers the target by what exceeded the budget; if a few rounds are not enough, more do not help. So many rounds may find
+// nothing for less: then the next is halfway back to the last that did.
+enum { MOST_ROUNDS = 8, MOST_EMPTY = 2 };
 
 // The arena's bytes, given the region's: what is left in whole pages after the persistent part.
 static ckm_status room_for_arena(const ckm_dataflow *df, int64_t room, int64_t *arena, ckm_error *err)
@@ -68,12 +69,19 @@ ckm_status ckm_run_plan_under_budget(const ckm_dataflow *df, int64_t budget_byte
                            (long long)budget_bytes, (long long)outside_bytes);
     }
     CKM_I_TRY(room_for_arena(df, room, &arena, err));
+    int64_t last = 0;  // for which there was a schedule
+    int n_empty = 0;
     for (int64_t budget = room; found.rounds < MOST_ROUNDS && budget > 0;) {
         found.rounds++;
         CKM_I_TRY(solve(budget, user, &found.schedule, err));
+        if (found.schedule == NULL && last > budget + 1 && n_empty++ < MOST_EMPTY) {
+            budget += (last - budget) / 2;
+            continue;
+        }
         if (found.schedule == NULL) {
             break;
         }
+        last = budget;
         CKM_I_TRY(pack(df, found.schedule, &o, arena, &found.plan, err));
         CKM_I_TRY(ckm_run_region_bytes(df, found.plan, &found.region_bytes, err));
         found.solved_budget_bytes = budget;

@@ -605,6 +605,41 @@ static ckm_status solve_call(int64_t budget_bytes, void *user, ckm_schedule **ou
     return CKM_OK;
 }
 
+// First what takes too much, then nothing, then what fits.
+static ckm_status solve_with_a_gap(int64_t budget_bytes, void *user, ckm_schedule **out, ckm_error *err)
+{
+    solver *v = user;
+    v->budgets[v->calls++] = budget_bytes;
+    if (v->calls == 1) {
+        return ckm_schedule_baseline(v->s->df, out, err);
+    }
+    *out = v->calls == 2 ? NULL : solve_for(v->s->training, v->s->df, ckm_schedule_get_info(v->s->tight)->peak_bytes);
+    return CKM_OK;
+}
+
+// A round that finds nothing is followed by one for more, but for less than the one before it.
+static void goes_back_where_nothing_is_found(void **state)
+{
+    (void)state;
+    ckm_error err = CKM_ERROR_INIT;
+    ckm_plan_options options = CKM_PLAN_OPTIONS_INIT;
+    setting s = fresh();
+    set_up(&s, 40);
+    ckm_run_fit fit;
+    solver v = {.s = &s};
+    solver w = {.s = &s};
+    good(ckm_run_plan_under_budget(s.df, INT64_C(1) << 40, 0, &options, solve_call, &w, &fit, &err), &err);
+    int64_t whole = fit.region_bytes;
+    ckm_run_fit_dispose(&fit);
+    good(ckm_run_plan_under_budget(s.df, whole - 4096, 0, &options, solve_with_a_gap, &v, &fit, &err), &err);
+    assert_non_null(fit.schedule);
+    assert_int_equal(fit.rounds, 3);
+    assert_true(v.budgets[1] < v.budgets[2] && v.budgets[2] < v.budgets[0]);
+    assert_int_equal(fit.solved_budget_bytes, v.budgets[2]);
+    ckm_run_fit_dispose(&fit);
+    tear_down(&s);
+}
+
 static void plans_stay_within_the_budget(void **state)
 {
     (void)state;
@@ -652,6 +687,7 @@ int main(void)
         cmocka_unit_test(failures_are_reported),
         cmocka_unit_test(kernels_take_what_they_keep),
         cmocka_unit_test(plans_stay_within_the_budget),
+        cmocka_unit_test(goes_back_where_nothing_is_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
