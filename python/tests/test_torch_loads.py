@@ -99,6 +99,7 @@ def test_more_frozen_weights_than_budget(where: str, tmp_path: pathlib.Path) -> 
     assert plan.schedule.verify(plan.graph, budget)
     assert plan.moved.loads >= LAYERS
     assert plan.moved.loaded_bytes >= FROZEN
+    assert plan.moved.loads_waiting < plan.moved.loads, "the planner reads weights while operators run"
     assert "of frozen weights loaded in" in str(plan)
     assert peak_of(model, compiled, *inputs) <= budget < FROZEN
     assert not list(tmp_path.iterdir()), "the file has no name"
