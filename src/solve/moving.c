@@ -76,8 +76,9 @@ static const struct {
               {1.5, 0.1, 0.05}, {3.0, 0.2, 0.05}, {10.0, 0.3, 0.1}};
 enum { n_firsts = sizeof firsts / sizeof firsts[0] };
 
-// Each of them is tried in this share of their time in all; then so many of the best again.
-static const double short_share = 0.5;
+// Each of them is tried in this share of their time in all; then so many of the best again. Where none gives a schedule, all have more time, as a
+// share of theirs.
+static const double short_share = 0.5, more_time = 1.0;
 enum { n_again = 2 };
 
 static const double prices[] = {0.02, 0.05, 0.1, 0.3, 1.0}, reserves[] = {0.0, 0.01, 0.03, 0.06, 0.12};
@@ -110,6 +111,7 @@ typedef struct moving {
     int64_t plain_cost;   // of the one that only recomputes; INT64_MAX: none
     ckm_schedule *steps;  // of the stand-in that gave the cheapest schedule (solve/moves/moves_lift.h); NULL: none yet
     int64_t steps_cost;
+    bool only_moved;   // they come from moving alone: too dear to begin with where something may be found anew
     candidate *order;  // storages that can be moved, dearest for their bytes first
     int32_t n_order;
     int64_t *repeated;  // by storage: what the best schedule spends on computing it again
@@ -178,6 +180,7 @@ typedef struct trial {
     ckm_i_moves_graph stand_in;
     ckm_i_solver inner;
     double until;
+    bool anew;
     int64_t taken;  // cost in the stand-in of the last schedule that was looked at; -1: none
     int64_t cost;   // the least with transfers; INT64_MAX: none
     ckm_status status;
@@ -205,6 +208,7 @@ static ckm_status take(trial *t, ckm_error *err)
         ckm_schedule_free(m->steps);
         m->steps = NULL;
         m->steps_cost = cost;
+        m->only_moved = m->only_moved && !t->anew;
         return ckm_i_moves_lower(&t->stand_in, t->inner.best_schedule, &m->steps, err);
     }
     return CKM_OK;
@@ -244,7 +248,7 @@ static ckm_status try_choice(moving *m, double reserve, bool anew, double until,
 {
     ckm_status status = CKM_OK;
     const ckm_dataflow *df = m->solver->df;
-    trial t = {.m = m, .until = until, .taken = -1, .cost = INT64_MAX, .error = CKM_ERROR_INIT};
+    trial t = {.m = m, .until = until, .anew = anew, .taken = -1, .cost = INT64_MAX, .error = CKM_ERROR_INIT};
     ckm_i_solver *inner = &t.inner;
     ckm_solve_options options = *m->solver->options;
     ckm_schedule *hint = NULL;
@@ -266,7 +270,7 @@ static ckm_status try_choice(moving *m, double reserve, bool anew, double until,
     ckm_i_solver_set_slice(inner, m->solver, until);
     inner->proven_elsewhere = !anew;
     if (budget >= t.stand_in.stand_in->floor_bytes) {
-        CKM_I_TRY(offer_start(m, inner, &t.stand_in, &hint, err));
+        CKM_I_TRY(anew && m->only_moved ? CKM_OK : offer_start(m, inner, &t.stand_in, &hint, err));
         bool begins = !anew && (inner->best_schedule != NULL || hint != NULL);
         int64_t known_cost = m->steps_cost;
         CKM_I_TRY(take(&t, err));
@@ -501,6 +505,7 @@ static ckm_status move_alone(moving *m, ckm_error *err)
             ckm_schedule_free(m->steps);
             m->steps = lowered;
             m->steps_cost = cost;
+            m->only_moved = true;
             lowered = NULL;
         }
         for (int32_t x = 0; x < m->solver->df->n_tensors; x++) {
@@ -534,7 +539,9 @@ static ckm_status try_first(moving *m, int i, double until, int64_t *cost, ckm_e
             m->rate[x] = m->best[x] >= 0.0 ? firsts[i].price : -1.0;
         }
     }
-    choose_read(m, firsts[i].price);
+    if (!m->only_moved) {
+        choose_read(m, firsts[i].price);
+    }
     CKM_I_CHECK(try_choice(m, firsts[i].reserve, firsts[i].fill > 0.0, until, cost, err));
     keep(m, *cost, firsts[i].reserve);
     return CKM_OK;
@@ -555,7 +562,15 @@ static ckm_status try_first_choices(moving *m, double start, double until, ckm_e
         }
         best[at] = i;
     }
-    for (int i = 0; i < n_again && !ckm_i_solver_should_stop(m->solver); i++) {
+    // Where nothing else than moving alone's schedule is known, search needs longer, and what moves most finds something first.
+    bool none = m->only_moved || m->steps == NULL;
+    double late = until + (none ? more_time : 0.0) * (until - start);
+    for (int i = n_firsts - 1;
+         none && i > 0 && (m->only_moved || m->steps == NULL) && !ckm_i_solver_should_stop(m->solver); i--) {
+        int64_t again;
+        CKM_I_CHECK(try_first(m, i, middle + (late - middle) * (n_firsts - i) / (n_firsts - 1.0), &again, err));
+    }
+    for (int i = 0; !none && i < n_again && !ckm_i_solver_should_stop(m->solver); i++) {
         int64_t again;
         CKM_I_CHECK(try_first(m, best[i], middle + (until - middle) * (i + 1) / (double)n_again, &again, err));
     }
