@@ -7,8 +7,8 @@
 #include "dataflow/dataflow.h"
 #include "run/session/session_region.h"
 
-// Each round lowers the target by what exceeded the budget; if a few rounds are not enough, more do not help. So many rounds may find
-// nothing for less: then the next is halfway back to the last that did.
+// Each round lowers the target by what exceeded the budget; if a few rounds are not enough, more do not help. Up to MOST_EMPTY rounds may find
+// nothing; the next is then halfway back to the last budget that had a schedule.
 enum { MOST_ROUNDS = 8, MOST_EMPTY = 2 };
 
 // The arena's bytes, given the region's: what is left in whole pages after the persistent part.
