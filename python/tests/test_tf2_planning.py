@@ -127,9 +127,12 @@ def test_operands_of_one_group_are_no_more_than_the_largest_call_needs(monkeypat
 
 
 def test_the_least_says_what_a_little_more_memory_saves(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Estimates: where a busy machine makes one measured operator dearer than all others, more memory may save nothing.
+    options = FAST | {"costs": "estimate", "time_limit": 3}
+
     def planned(lines: list[str]) -> tuple[Any, c2.Plan]:
         case = make("penalties")
-        step = c2.compile(case.model, case.loss, case.optimizer, *case.batches[0], "min", progress=lines.append, **FAST)
+        step = c2.compile(case.model, case.loss, case.optimizer, *case.batches[0], "min", progress=lines.append, **options)
         return (step, *case.batches[0]), c2.plans(step)[0]
 
     lines: list[str] = []
@@ -139,7 +142,7 @@ def test_the_least_says_what_a_little_more_memory_saves(monkeypatch: pytest.Monk
     assert [line for line in lines if "more memory, budget=" in line] == [
         f"{called[0].name}: {text}" for text in least.lines(plan.next_budgets, plan.budget_bytes, plan.overhead)
     ]
-    told = c2.explain(*called, budget="min", budgets=1, show=None, **FAST)
+    told = c2.explain(*called, budget="min", budgets=1, show=None, **options)
     assert told.notes[0].startswith("of the least budget: ") and "more memory, budget=" in told.notes[1] and str(told).endswith(told.notes[-1])
     monkeypatch.setattr(least, "beyond", lambda *_: pytest.fail("it is on disk"))
     assert planned([])[1].next_budgets == plan.next_budgets
