@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is known near the memory floor, and the schedules found there.
 
-    bench/near_floor.py [--time-limit S] [--seeds N] [--factors F,F,...] [--only TEXT] [--zoo] [--output CSV] [--page FILE] [--resume]
+    bench/near_floor.py [--time-limit S] [--seeds N] [--factors F,F,...] [--only TEXT] [--zoo] [--output CSV] [--page FILE] [--resume | --show]
 
 For each graph `solve --budget min` gives an interval: a budget proven too small, and the least that a schedule was found for.
 Then each multiple of the latter is solved, with each seed, on one thread. The page has, of each multiple, the median overhead
@@ -106,10 +106,13 @@ def cell(rows, program, graph, factor, seeds):
 
 
 def page(rows, arguments, programs):
-    commit = subprocess.run(["git", "-C", str(ROOT), "describe", "--always", "--dirty"], capture_output=True, text=True, check=False).stdout.strip()
+    made = " and ".join(programs)
+    if not arguments.show:
+        commit = subprocess.run(["git", "-C", str(ROOT), "describe", "--always", "--dirty"], capture_output=True, text=True, check=False).stdout.strip()
+        made = f"{version(programs[-1])}, {commit or 'no commit'}"
     factors = arguments.factors.split(",")
     lines = ["# Near the memory floor", "",
-             (f"{version(programs[-1])}, {commit or 'no commit'}, {processor()}: `bench/near_floor.py --time-limit {arguments.time_limit:g} --seeds {arguments.seeds}"
+             (f"{made}, {processor()}: `bench/near_floor.py --time-limit {arguments.time_limit:g} --seeds {arguments.seeds}"
               f" --factors {arguments.factors}{' --zoo' if arguments.zoo else ''}`. Interval: the least budget that a schedule was found for, as a multiple of"),
              "what is proven not to be enough. Then, at multiples of that budget: overhead / bound in percent, medians over seeds.", ""]  # fmt: skip
     for program in programs:
@@ -135,13 +138,18 @@ def main():
     parser.add_argument("--before", help="another program, to compare with")
     parser.add_argument("--output", help="CSV of all solves")
     parser.add_argument("--page", help="the table as Markdown; standard output otherwise")
+    parser.add_argument("--show", action="store_true", help="solve nothing: the table of what the CSV has; its column of programs may name commits")
     parser.add_argument("--resume", action="store_true", help="keep what the CSV has")
     arguments = parser.parse_args()
     programs = ([arguments.before] if arguments.before else []) + [PROGRAM]
     rows = {}
-    if arguments.resume and arguments.output and os.path.exists(arguments.output):
+    if (arguments.resume or arguments.show) and arguments.output and os.path.exists(arguments.output):
         with open(arguments.output, newline="", encoding="utf-8") as file:
             rows = {(row["program"], row["graph"], row["factor"], row["seed"]): row for row in csv.DictReader(file)}
+    if arguments.show:
+        programs = list(dict.fromkeys(key[0] for key in rows))
+        print(page(rows, arguments, programs), end="")
+        return
     with open(arguments.output or os.devnull, "w", newline="", encoding="utf-8") as file, tempfile.TemporaryDirectory() as folder:
         writer = csv.DictWriter(file, FIELDS)
         writer.writeheader()

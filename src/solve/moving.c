@@ -76,8 +76,8 @@ static const struct {
               {1.5, 0.1, 0.05}, {3.0, 0.2, 0.05}, {10.0, 0.3, 0.1}};
 enum { n_firsts = sizeof firsts / sizeof firsts[0] };
 
-// Each of them is tried in this share of their time in all; then so many of the best again. Where none gives a schedule, all have more time, as a
-// share of theirs.
+// Trying each of them once takes short_share of their time; the n_again best are then tried again. Where none gives a schedule, their time
+// grows by the share more_time.
 static const double short_share = 0.5, more_time = 1.0;
 enum { n_again = 2 };
 

@@ -6,8 +6,8 @@
 #include "schedule/schedule.h"
 #include "solve/moves/moves_graph.h"
 
-// The same steps, where each read after the first, of what is loaded each, becomes a transfer that is waited for at once; the way out begins as soon as
-// nothing writes on the storage any more and is waited for where it is freed. Nothing is written in place of what is leaving where the budget
+// The same steps, where each read becomes a transfer that is waited for at once, but for the first of what is not loaded; the way out
+// begins as soon as nothing writes on the storage any more and is waited for where it is freed. Nothing is written in place of what is leaving where the budget
 // has room for both. May be illegal where the stand-in's
 // schedule does not read right after making: the caller has it checked.
 ckm_status ckm_i_moves_expand(const ckm_i_moves_graph *m, const ckm_schedule *from, int64_t budget_bytes,

@@ -34,7 +34,7 @@ static ckm_status add_tensor(const making *k, const ckm_dataflow_tensor *tensor,
     return CKM_OK;
 }
 
-// Of what is made once and read from a copy.
+// Whether x is part of a chosen storage that is made once and read from a copy.
 static bool is_copied(const making *k, int32_t x)
 {
     int32_t storage = k->m->df->tensors[x].storage;
