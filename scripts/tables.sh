@@ -23,7 +23,7 @@ paper|docs/RESULTS.md|make paper
 zoo|docs/zoo.csv|sh scripts/zoo_table.sh
 moving|bench/results/moving.jsonl|python3 bench/moving.py --page docs/SOLVER.md
 components|docs/MEASUREMENTS.md|python3 bench/ablate.py --time-limit 6 --seeds 2  # prints
-near-floor|docs/MEASUREMENTS.md|python3 bench/near_floor.py  # prints
+near-floor|bench/results/near-floor.csv|python3 bench/near_floor.py --zoo --factors 1.02,1.1,1.5 --output bench/results/near-floor.csv
 limits|docs/MEASUREMENTS.md|sh bench/limits.sh  # prints
 engines|docs/MEASUREMENTS.md|sh bench/engines/run.sh  # prints
 op-graph|docs/OPERATOR-GRAPH.md|sh scripts/op_graph_table.sh  # prints
