@@ -78,8 +78,13 @@ expect 3 train MobileNet $large --time-limit 1 --budget 1MB
 floor=$(sed -n 's/.*at least [^(]*(\([0-9]*\) bytes) are proven.*/\1/p' err.txt)
 [ -n "$floor" ] || fail "no floor: $err"
 expect 0 train MobileNet $large --time-limit 1 --budget 100% --save whole3.safetensors -q
-expect 0 train MobileNet $large --time-limit 4 --budget $((floor - 200000)) --offload disk --out-speed 1GB --in-speed 1GB \
-    --transfer-latency 20000 --save moved3.safetensors --json
+# A busy machine gives the search less of a processor than its seconds say: then it has more of them.
+for seconds in 4 16 64; do
+    run train MobileNet $large --time-limit $seconds --budget $((floor - 200000)) --offload disk --out-speed 1GB --in-speed 1GB \
+        --transfer-latency 20000 --save moved3.safetensors --json
+    [ "$status" -eq 4 ] || break
+done
+[ "$status" -eq 0 ] || fail "below the floor: exit status $status: $err"
 [ "$(member used_bytes)" -lt "$floor" ] || fail "below the floor: uses $(member used_bytes) of $floor"
 cmp whole3.safetensors moved3.safetensors || fail "below the floor: another state"
 
