@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/fingerprint.h"
 #include "graph/training.h"
 #include "run/ranks/ranks.h"
 #include "run/session/session.h"
@@ -12,7 +13,7 @@
 
 static uint64_t add_to_hash(uint64_t hash, const void *data, size_t bytes)
 {
-    return (hash ^ ckm_i_session_fingerprint(data, (int64_t)bytes)) * UINT64_C(0x9e3779b97f4a7c15);
+    return (hash ^ ckm_i_fingerprint(data, (int64_t)bytes)) * UINT64_C(0x9e3779b97f4a7c15);
 }
 
 // A fingerprint of everything that must be equal for the ranks' steps to be parts of one step.

@@ -6,6 +6,7 @@
 
 #include "autodiff/step.h"
 #include "base/error.h"
+#include "base/fingerprint.h"
 #include "base/text.h"
 #include "graph/graph.h"
 #include "run/session/session.h"
@@ -118,7 +119,7 @@ ckm_status ckm_i_trainer_find_place(ckm_trainer *t, ckm_error *err)
 
 static void add(uint64_t *sum, const void *bytes, size_t n)
 {
-    *sum = ((*sum << 7 | *sum >> 57) ^ ckm_i_session_fingerprint(bytes, (int64_t)n)) * UINT64_C(0x9e3779b97f4a7c15);
+    *sum = ((*sum << 7 | *sum >> 57) ^ ckm_i_fingerprint(bytes, (int64_t)n)) * UINT64_C(0x9e3779b97f4a7c15);
 }
 
 // Of what the network computes: operators, shapes, attributes; no names.

@@ -20,6 +20,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/fingerprint.h"
 
 // Of what goes around the page cache, addresses, places and sizes are multiples of BLOCK; CHUNK at a time.
 enum { BLOCK = 4096, CHUNK = 256 << 10, STACK_BYTES = 128 << 10 };
@@ -56,30 +57,10 @@ typedef struct file_transfers {
     int reason;            // errno of it
 } file_transfers;
 
-// 64 bits that depend on every byte, four lanes at a time, gone on with from one piece to the next.
+// Of all pieces, each as it comes.
 static uint64_t checksum(uint64_t sum, const char *at, int64_t bytes)
 {
-    const uint64_t odd = UINT64_C(0x9e3779b97f4a7c15);
-    uint64_t lanes[4] = {sum, sum ^ UINT64_C(0x13198a2e03707344), sum ^ UINT64_C(0xa4093822299f31d0),
-                         sum ^ UINT64_C(0x082efa98ec4e6c89)};
-    int64_t left = bytes;
-    for (; left >= 32; left -= 32, at += 32) {
-        uint64_t words[4];
-        memcpy(words, at, sizeof words);
-        for (int k = 0; k < 4; k++) {
-            lanes[k] = (lanes[k] ^ words[k]) * odd;
-            lanes[k] ^= lanes[k] >> 29;
-        }
-    }
-    uint64_t result = (uint64_t)bytes;
-    for (; left > 0; left--, at++) {
-        result = (result ^ (unsigned char)*at) * odd;
-    }
-    for (int k = 0; k < 4; k++) {
-        result = (result ^ lanes[k]) * odd;
-        result ^= result >> 32;
-    }
-    return result;
+    return (sum ^ ckm_i_fingerprint(at, bytes)) * UINT64_C(0x9e3779b97f4a7c15);
 }
 
 // All bytes, in as many pieces as the system needs. With O_DIRECT a piece begins at a block.

@@ -85,8 +85,6 @@ bool ckm_i_session_is_sum(const ckm_session *session, int32_t tensor);
 // The session's gradients that are exchanged: how many a step has, and elements of the largest.
 int32_t ckm_i_session_exchanged(const ckm_program *program, int64_t *most);
 
-// 64 bits that depend on every byte.
-uint64_t ckm_i_session_fingerprint(const void *data, int64_t bytes);
 // Where the host can look at a tensor itself; NULL: it cannot, and has to read and write it.
 void *ckm_i_session_host(const ckm_session *session, int32_t tensor);
 // The same bytes on the host: where they are, or in the session's trace_room.

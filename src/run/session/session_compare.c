@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/fingerprint.h"
 #include "base/options.h"
 #include "base/text.h"
 #include "run/session/session.h"
@@ -86,7 +87,7 @@ static ckm_status run_and_record(const comparison *c, const ckm_session_side *si
         const ckm_session_tensor *tensor = &session->tensors[i];
         const void *values = NULL;
         CKM_I_TRY(ckm_i_session_look(session, session->addresses[i], tensor->bytes, &values, err));
-        r->tensors[session->values[i]] = ckm_i_session_fingerprint(values, tensor->bytes);
+        r->tensors[session->values[i]] = ckm_i_fingerprint(values, tensor->bytes);
     }
 cleanup:
     ckm_session_free(session);

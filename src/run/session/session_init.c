@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/fingerprint.h"
 #include "run/session/session.h"
 
 // A well-mixed 64-bit number for each key (the output function of SplitMix64).
@@ -17,7 +18,7 @@ static uint64_t mix(uint64_t z)
 
 static uint64_t key_of(uint64_t seed, const char *name)
 {
-    return mix(ckm_i_session_fingerprint(name, (int64_t)strlen(name)) ^ mix(seed + UINT64_C(0x9e3779b97f4a7c15)));
+    return mix(ckm_i_fingerprint(name, (int64_t)strlen(name)) ^ mix(seed + UINT64_C(0x9e3779b97f4a7c15)));
 }
 
 static uint64_t draw(uint64_t key, int64_t element)

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/fingerprint.h"
 #include "run/session/session.h"
 #include "run/session/session_moves.h"
 
@@ -20,7 +21,7 @@ static ckm_status trace_call(ckm_session *session, const ckm_i_kernel_call *call
             const void *values = NULL;
             int64_t bytes = ckm_i_session_value_bytes(step, op->outputs[k]);
             CKM_I_CHECK(ckm_i_session_look(session, call->outputs[k], bytes, &values, err));
-            hash = hash * 31 + ckm_i_session_fingerprint(values, bytes);
+            hash = hash * 31 + ckm_i_fingerprint(values, bytes);
         }
     }
     if (trace->seen && trace->fingerprint != hash) {

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/fingerprint.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "run/train/profile.h"
@@ -133,7 +134,7 @@ cleanup:
 
 static uint64_t add_text(uint64_t hash, const char *text)
 {
-    return hash * UINT64_C(0x100000001b3) ^ ckm_i_session_fingerprint(text, (int64_t)strlen(text));
+    return hash * UINT64_C(0x100000001b3) ^ ckm_i_fingerprint(text, (int64_t)strlen(text));
 }
 
 // Of everything that decides how long operators take.
@@ -157,12 +158,12 @@ static uint64_t fingerprint(const ckm_program *program, const char *platform)
         for (int32_t k = 0; k < op->n_attrs; k++) {
             hash = add_text(hash, op->attrs[k].key);
             hash = hash * 31 ^
-                   ckm_i_session_fingerprint(op->attrs[k].ints, (int64_t)sizeof op->attrs[k].ints[0] * op->attrs[k].n);
+                   ckm_i_fingerprint(op->attrs[k].ints, (int64_t)sizeof op->attrs[k].ints[0] * op->attrs[k].n);
         }
     }
     for (int32_t x = 0; x < step->n_tensors; x++) {
         const ckm_shape *shape = &step->tensors[x].shape;
-        hash = hash * 31 ^ ckm_i_session_fingerprint(shape->dims, (int64_t)sizeof shape->dims[0] * shape->rank);
+        hash = hash * 31 ^ ckm_i_fingerprint(shape->dims, (int64_t)sizeof shape->dims[0] * shape->rank);
     }
     return hash;
 }

@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/fingerprint.h"
 #include "base/text.h"
 #include "graph/graph.h"
 #include "run/data/safetensors.h"
@@ -188,7 +189,7 @@ ckm_status ckm_i_train_check_names(const ckm_session *session, const char *path,
 
 static uint64_t text_sum(const char *text)
 {
-    return ckm_i_session_fingerprint(text, (int64_t)strlen(text));
+    return ckm_i_fingerprint(text, (int64_t)strlen(text));
 }
 
 static uint64_t mix(uint64_t sum, uint64_t more)
@@ -225,7 +226,7 @@ static ckm_status add_tensor(const origin *from, const ckm_i_safetensor *t, uint
     for (int64_t at = 0; at < t->bytes; at += PIECE) {
         int64_t n = t->bytes - at < PIECE ? t->bytes - at : PIECE;
         CKM_I_CHECK(read_origin(from, t, at, n, piece, err));
-        *sum = mix(*sum, ckm_i_session_fingerprint(piece, n));
+        *sum = mix(*sum, ckm_i_fingerprint(piece, n));
     }
     return CKM_OK;
 }
