@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "oracle_brute.h"
+#include "oracle_window.h"
 #include "solve/bounds/sepa.h"
 
 // A random chain: each operator can be reached from the one before.
@@ -49,21 +50,6 @@ static void cut_at_random(ckm_i_rng *rng, ckm_i_window_model *model, int64_t n_c
     free(x);
 }
 
-static double solve_model(ckm_i_window_model *model, bool integer, ckm_i_milp_result *result)
-{
-    ckm_i_milp_options options = {
-        .relax = !integer,
-        .seconds = 60.0,
-        .cutoff = INFINITY,
-        .threads = 1,
-        .separate = ckm_i_sepa_all,
-        .context = model,
-        .enough = INFINITY,
-    };
-    assert_int_equal(ckm_i_milp_solve(&model->milp, &options, result, NULL), CKM_OK);
-    return model->constant + result->proven * model->cost_scale;
-}
-
 typedef struct tally {
     int64_t tight, above_total, refuted, n_cuts[2];
 } tally;
@@ -74,7 +60,7 @@ static void check(const oracle_graph *g, ckm_i_window_model *model, int64_t budg
     bool refuted = false;
     for (int integer = 0; integer < 2; integer++) {
         ckm_i_milp_result result = {0};
-        bounds[integer] = solve_model(model, integer, &result);
+        bounds[integer] = oracle_solve_window(model, integer, &result);
         bool infeasible = result.proven == INFINITY || result.status == CKM_I_MILP_INFEASIBLE;
         if (optimum >= 0 && (infeasible || bounds[integer] > (double)optimum * (1.0 + 1e-9) + 1e-6)) {
             fail_msg("budget %lld, %d cuts, integer %d: bound %.9f above the optimum %lld\n%s", (long long)budget,

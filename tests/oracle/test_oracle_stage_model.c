@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "oracle_brute.h"
+#include "oracle_window.h"
 #include "solve/bounds/sepa.h"
 
 static int32_t choose_cuts(ckm_i_rng *rng, int32_t n_ops, int32_t *cuts)
@@ -68,22 +69,6 @@ static void cut_at_random(ckm_i_rng *rng, ckm_i_window_model *model, int64_t n_c
     }
 }
 
-static double solve_model(ckm_i_window_model *model, bool integer, ckm_i_milp_result *result)
-{
-    ckm_i_milp_options options = {
-        .relax = !integer,
-        .seconds = 60.0,
-        .cutoff = INFINITY,
-        .threads = 1,
-        .separate = ckm_i_sepa_all,
-        .context = model,
-        .enough = INFINITY,
-    };
-    assert_int_equal(ckm_i_milp_solve(&model->milp, &options, result, NULL), CKM_OK);
-    double total = (double)model->df->total_cost;
-    return total + result->proven * model->cost_scale;
-}
-
 // The relaxation with its rows branched on until that is above the optimum, which it never may be. Graphs as small as these
 // leave little to it after cutting planes; so the relaxation has none, and the branches have them in a quarter of the cases.
 static double branch(ckm_i_window_model *model, bool separate, int64_t optimum, int64_t *raised)
@@ -114,7 +99,7 @@ static void check(const oracle_graph *g, ckm_i_window_model *model, int64_t budg
     double bounds[2];
     for (int integer = 0; integer < 2; integer++) {
         ckm_i_milp_result result = {0};
-        bounds[integer] = solve_model(model, integer, &result);
+        bounds[integer] = oracle_solve_window(model, integer, &result);
         bool infeasible = result.proven == INFINITY || result.status == CKM_I_MILP_INFEASIBLE;
         if (optimum >= 0 && (infeasible || bounds[integer] > (double)optimum * (1.0 + 1e-9) + 1e-6)) {
             fail_msg("budget %lld, %d cuts, integer %d: bound %.9f above the optimum %lld\n%s", (long long)budget,
@@ -154,7 +139,7 @@ static void lines_are_bounds_for_other_budgets(void **state)
         int64_t budget = low + (high - low) / 3;
         int32_t n = choose_cuts(&rng, df->n_ops, cuts);
         assert_int_equal(ckm_i_window_model_build(df, budget, false, cuts, n, &model, NULL), CKM_OK);
-        (void)solve_model(&model, false, &result);
+        (void)oracle_solve_window(&model, false, &result);
         for (int64_t other = low; result.has_line && other <= high; other += 1 + (high - low) / 12) {
             const ckm_i_milp_line *l = &result.line;
             double d = (double)(other - budget);
